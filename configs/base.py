@@ -1,0 +1,12 @@
+"""Every field with its default; other configurations start from this one and change a few fields.
+
+Meaning, unit and range of each field stand beside it in `optimrl_jax/settings.py`.
+"""
+
+import ml_collections
+
+from optimrl_jax import settings
+
+
+def get_config() -> ml_collections.ConfigDict:
+    return ml_collections.ConfigDict(settings.thaw(settings.Settings()))

@@ -1,0 +1,83 @@
+"""Edge: turns a command line into validated settings, and every mistake of the caller into one line and exit code 2.
+
+All jobs of this package start through `run_job`: `--config` names a configuration file, `--config.field=value` changes
+a field, `--workdir` is where the job reads and writes.
+"""
+
+import dataclasses
+import pathlib
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+from absl import flags
+from ml_collections import config_flags
+
+from optimrl_jax import settings as settings_lib
+
+EXIT_MISTAKE = 2
+EXIT_INTERRUPTED = 130
+
+
+class UserError(ValueError):
+    """Something the caller can mend: a missing directory, a broken record, an empty dataset. One line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What a job needs to start: its validated settings and an existing, writable workdir."""
+
+    settings: settings_lib.Settings
+    workdir: pathlib.Path
+
+
+def run_job(job: Callable[[Job], object], argv: Sequence[str] | None = None, *, kind: type = settings_lib.Settings) -> int:
+    """Runs a job with the settings of the command line and returns the exit code.
+
+    0 on success, 2 with one line on standard error for a caller's mistake (unknown flag, unknown field, bad value,
+    missing directory, broken or empty dataset), 130 after an interrupt. A fault of our own keeps its traceback.
+    """
+    arguments = list(sys.argv if argv is None else argv)
+    # A supervisor's SIGTERM ends a job the way Ctrl-C does, so that both leave the last checkpoint behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        job(_parse(arguments, kind))
+    except (UserError, settings_lib.SettingsError) as error:
+        print(f"{pathlib.Path(arguments[0]).stem}: {' '.join(str(error).split())}", file=sys.stderr)
+        return EXIT_MISTAKE
+    except KeyboardInterrupt:
+        print("interrupted: start the same command again to go on", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _parse(arguments: Sequence[str], kind: type) -> Job:
+    values = flags.FlagValues()
+    config_flags.DEFINE_config_file("config", None, "configuration file", flag_values=values)
+    flags.DEFINE_string("workdir", None, "directory the job reads and writes", flag_values=values)
+    try:
+        rest = values(list(arguments))
+    except (flags.Error, AttributeError, KeyError, TypeError, ValueError, OSError, ImportError, SyntaxError) as error:
+        raise UserError(_first_line(error)) from None
+    if len(rest) > 1:
+        raise UserError(f"unexpected argument {rest[1]!r}: expected only flags (--config=FILE --workdir=DIRECTORY)")
+    if values["config"].value is None:
+        raise UserError("--config: expected a configuration file, such as configs/quickstart.py")
+    if not values["workdir"].value:
+        raise UserError("--workdir: expected a directory for this job's output")
+    settings = settings_lib.freeze(kind, values["config"].value.to_dict())
+    return Job(settings=settings, workdir=_writable(values["workdir"].value))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _writable(name: str) -> pathlib.Path:
+    path = pathlib.Path(name)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--workdir = {name!r}: expected a directory that can be made ({error.strerror})") from None
+    return path

@@ -1,0 +1,195 @@
+"""Every setting with its unit and its check, as frozen dataclasses built once from a ConfigDict at the entry point.
+
+`configs/*.py` give plain values (`ml_collections.ConfigDict`); `freeze` turns them into these classes and raises
+`SettingsError` naming field, value and what was expected. Nothing past the entry point reads a ConfigDict.
+"""
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping
+
+Check = tuple[Callable[[typing.Any], bool], str]
+
+POSITIVE: Check = (lambda value: value > 0, "a positive number")
+NOT_NEGATIVE: Check = (lambda value: value >= 0, "a number that is not negative")
+SHARE: Check = (lambda value: 0 <= value <= 1, "a share in [0, 1]")
+OPEN_SHARE: Check = (lambda value: 0 <= value < 1, "a share in [0, 1)")
+ANY: Check = (lambda value: True, "")
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the message is one line: `field = value: expected ...`."""
+
+
+def one_of(*choices: object) -> Check:
+    return (lambda value: value in choices, f"one of {', '.join(map(str, choices))}")
+
+
+def setting(default: typing.Any, meaning: str, check: Check = ANY) -> typing.Any:
+    """A dataclass field that carries its meaning (with unit) and its check."""
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "check": check})
+
+
+def section(kind: type) -> typing.Any:
+    return dataclasses.field(default_factory=kind)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSettings:
+    """Shape of the decoder (the Qwen2/Llama family)."""
+
+    width: int = setting(128, "residual stream, features", POSITIVE)
+    layers: int = setting(4, "decoder blocks", POSITIVE)
+    heads: int = setting(4, "query heads", POSITIVE)
+    kv_heads: int = setting(2, "key and value heads", POSITIVE)
+    head_width: int = setting(32, "features of one head", POSITIVE)
+    mlp_width: int = setting(352, "features of the gated hidden layer", POSITIVE)
+    vocabulary: int = setting(1024, "tokens the tokenizer is trained to, at most", (lambda v: v >= 300, "at least 300"))
+    rope_theta: float = setting(10_000.0, "base of the rotary frequencies", POSITIVE)
+    norm_epsilon: float = setting(1e-6, "RMSNorm epsilon", POSITIVE)
+    has_tied_embeddings: bool = setting(True, "output layer shares the embedding table")
+    has_qkv_bias: bool = setting(True, "biases on query, key and value (Qwen2)")
+    compute_dtype: str = setting("float32", "activations", one_of("float32", "bfloat16"))
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSettings:
+    directory: str = setting("", "prepared DMC-Optim dataset")
+    train_split: str = setting("rl_train", "split the policy is trained on")
+    test_split: str = setting("rl_test", "held-out split")
+    prompt_tokens: int = setting(96, "longest prompt, tokens", POSITIVE)
+    completion_tokens: int = setting(160, "longest completion, tokens", POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True)
+class SftSettings:
+    steps: int = setting(600, "optimizer steps", POSITIVE)
+    batch: int = setting(32, "programs of one step", POSITIVE)
+    learning_rate: float = setting(2e-3, "peak of the schedule", POSITIVE)
+    warmup_steps: int = setting(50, "linear warm-up, steps", NOT_NEGATIVE)
+    weight_decay: float = setting(0.05, "decoupled weight decay", NOT_NEGATIVE)
+    max_grad_norm: float = setting(1.0, "global clipping norm", POSITIVE)
+    checkpoint_every: int = setting(100, "steps between checkpoints", POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentSettings:
+    """Names of `optimrl_jax.environment.families` and the numbers that the family uses (others are ignored there)."""
+
+    family: str = setting("qp_ranked", "row of the table at L3143")
+    filter_limit: float = setting(2.0, "a in s, L in characters or r in percent, by family", NOT_NEGATIVE)
+    aggregate: str = setting("mean", "A of the duration filters", one_of("mean", "median"))
+    limit: float = setting(10.0, "l in s or p_lambda in percent, by family", POSITIVE)
+    bound: str = setting("max", "B of ranked timeouts", one_of("max", "median"))
+    tolerance: float = setting(1.0, "rho, tolerated share of timeouts", SHARE)
+    threshold: float = setting(0.3, "p of the ranked gate, share of the leaderboard", SHARE)
+    ties: str = setting("first", "percentile of tied participants", one_of("first", "average"))
+    alpha: float = setting(1.0, "slope of the affine calibration Gamma", POSITIVE)
+    beta_s: float = setting(0.0, "offset of the affine calibration Gamma, s")
+
+
+@dataclasses.dataclass(frozen=True)
+class RewardSettings:
+    composition: str = setting("two_gate_binary", "name in `optimrl_jax.rewards.COMPOSITIONS`")
+    quality_map: str = setting("linear", "name in `optimrl_jax.rewards.QUALITY_MAPS`")
+    blend_weight: float = setting(0.5, "lambda, weight of correctness in blends", SHARE)
+
+
+@dataclasses.dataclass(frozen=True)
+class SandboxSettings:
+    address: str = setting("local", "local, or http(s)://host:port of a service")
+    workers: int = setting(2, "programs timed at the same time by the local backend", POSITIVE)
+    limit_s: float = setting(10.0, "cap of one run, s; problems may ask for less", POSITIVE)
+    repeats: int = setting(1, "timed executions of each test", POSITIVE)
+    reuse: str = setting("always", "answer equal requests from the store", one_of("always", "never"))
+    store: str = setting("", "file of stored executions; empty: executions.sqlite in the workdir")
+    duration: str = setting("wall", "clock that feeds rewards", one_of("wall", "cpu"))
+
+
+@dataclasses.dataclass(frozen=True)
+class GrpoSettings:
+    """The paper's recipe, L285-316 and L3788-3908."""
+
+    init_from: str = setting("", "workdir of the SFT job to start from")
+    steps: int = setting(80, "optimizer steps", POSITIVE)
+    problems: int = setting(6, "prompts of one step", POSITIVE)
+    rollouts: int = setting(16, "G, rollouts of one prompt", (lambda v: v >= 2, "at least 2"))
+    temperature: float = setting(1.0, "sampling temperature", POSITIVE)
+    learning_rate: float = setting(3e-4, "peak of the schedule", POSITIVE)
+    warmup_steps: int = setting(5, "linear warm-up, steps", NOT_NEGATIVE)
+    weight_decay: float = setting(0.0, "decoupled weight decay", NOT_NEGATIVE)
+    max_grad_norm: float = setting(1.0, "global clipping norm", POSITIVE)
+    epsilon_low: float = setting(0.2, "lower clip of the ratio", OPEN_SHARE)
+    epsilon_high: float = setting(0.25, "upper clip of the ratio", NOT_NEGATIVE)
+    horizon: int = setting(32_768, "N, fixed token horizon of the loss", POSITIVE)
+    max_staleness: int = setting(30, "S_max, optimizer steps", NOT_NEGATIVE)
+    broadcast_every: int = setting(1, "K, steps between weight broadcasts to the actor", POSITIVE)
+    checkpoint_every: int = setting(10, "steps between checkpoints", POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationSettings:
+    policies: tuple[tuple[str, str], ...] = setting((), "(name, workdir of the job) of each policy to compare")
+    samples: int = setting(20, "n, programs sampled a problem", POSITIVE)
+    ks: tuple[int, ...] = setting((1, 10), "k of pass@k")
+    taus: tuple[int, ...] = setting((100, 50, 30, 10), "percentiles of p_tau")
+    resamples: int = setting(2000, "bootstrap resamples over problems", POSITIVE)
+    problems: int = setting(0, "held-out problems to use; 0: all", NOT_NEGATIVE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    seed: int = setting(0, "the one seed; every stream is folded from it", NOT_NEGATIVE)
+    model: ModelSettings = section(ModelSettings)
+    data: DataSettings = section(DataSettings)
+    sft: SftSettings = section(SftSettings)
+    environment: EnvironmentSettings = section(EnvironmentSettings)
+    reward: RewardSettings = section(RewardSettings)
+    sandbox: SandboxSettings = section(SandboxSettings)
+    grpo: GrpoSettings = section(GrpoSettings)
+    evaluation: EvaluationSettings = section(EvaluationSettings)
+
+
+def freeze(kind: type, values: Mapping[str, typing.Any], *, path: str = "") -> typing.Any:
+    """Builds and checks a settings dataclass from plain nested values; raises SettingsError in one line."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    for name in values:
+        if name not in fields:
+            raise SettingsError(f"{path}{name} = {values[name]!r}: expected one of the fields {', '.join(fields)}")
+    hints = typing.get_type_hints(kind)
+    frozen = {}
+    for name, value in values.items():
+        if dataclasses.is_dataclass(hints[name]):
+            frozen[name] = freeze(hints[name], value, path=f"{path}{name}.")
+        else:
+            frozen[name] = _checked(hints[name], value, fields[name], f"{path}{name}")
+    return kind(**frozen)
+
+
+def thaw(settings: object) -> dict[str, typing.Any]:
+    """Plain nested dict of a settings dataclass: what `freeze` takes and what `summary.json` records."""
+    return dataclasses.asdict(settings)
+
+
+def _checked(hint: object, value: object, field: dataclasses.Field, name: str) -> object:
+    value = _typed(hint, value, name)
+    accepts, expected = field.metadata["check"]
+    if not accepts(value):
+        raise SettingsError(f"{name} = {value!r}: expected {expected} ({field.metadata['meaning']})")
+    return value
+
+
+def _typed(hint: object, value: object, name: str) -> object:
+    if isinstance(hint, types.GenericAlias):
+        if not isinstance(value, list | tuple):
+            raise SettingsError(f"{name} = {value!r}: expected a tuple")
+        return tuple(tuple(item) if isinstance(item, list) else item for item in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise SettingsError(f"{name} = {value!r}: expected a value of type {hint.__name__}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise SettingsError(f"{name} = {value!r}: expected a finite number")
+    return value

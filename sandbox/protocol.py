@@ -1,0 +1,210 @@
+"""Requests, results and verdicts that cross the sandbox's border, as frozen dataclasses with a JSON form.
+
+Everything that talks to the sandbox speaks these types: the local backend, the container backend, the HTTP service and
+its client. This module validates what a caller asks for and never runs anything.
+"""
+
+import dataclasses
+import enum
+import functools
+import hashlib
+import json
+import math
+import typing
+
+MEBIBYTE = 1 << 20
+SERVICE_CAP_S = 10.0
+
+
+class Verdict(enum.StrEnum):
+    """What became of one program on one test; closed, so that a `match` over it is complete."""
+
+    SUCCESS = "success"
+    WRONG_OUTPUT = "wrong_output"
+    RUNTIME_ERROR = "runtime_error"
+    COMPILE_ERROR = "compile_error"
+    TIME_LIMIT = "time_limit"
+    MEMORY_LIMIT = "memory_limit"
+    OUTPUT_LIMIT = "output_limit"
+    PROCESS_LIMIT = "process_limit"
+    SANDBOX_FAULT = "sandbox_fault"
+
+
+class InvalidRequestError(ValueError):
+    """A caller's mistake; the message names field, value and what was expected."""
+
+
+def require(condition: bool, field: str, value: object, expected: str) -> None:
+    """Raises InvalidRequestError in the house form `field = value: expected ...` unless `condition` holds."""
+    if not condition:
+        raise InvalidRequestError(f"{field} = {value!r}: expected {expected}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run of a program may use. The paper's envelope is 1 GB and 10 s (L2105)."""
+
+    wall_s: float = SERVICE_CAP_S
+    memory_bytes: int = 1024 * MEBIBYTE
+    output_bytes: int = 16 * MEBIBYTE
+    processes: int = 64
+    file_bytes: int = 64 * MEBIBYTE
+
+    def __post_init__(self) -> None:
+        is_number = isinstance(self.wall_s, int | float) and math.isfinite(self.wall_s)
+        require(is_number and 0 < self.wall_s <= 600, "limits.wall_s", self.wall_s, "0 < seconds <= 600")
+        for field, low, high in (
+            ("memory_bytes", 16 * MEBIBYTE, 1 << 40),
+            ("output_bytes", 1, 1 << 32),
+            ("processes", 1, 1 << 16),
+            ("file_bytes", 0, 1 << 40),
+        ):
+            value = getattr(self, field)
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            require(is_whole and low <= value <= high, f"limits.{field}", value, f"a whole number in [{low}, {high}]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """The tests of one problem: inputs, the outputs to expect, and the checker that compares them.
+
+    `expected[k]` is None where no output is known yet (a generator's run, a consensus run): such a run that exits
+    cleanly is a success. Expected outputs stay with the pool; they never enter a container.
+    """
+
+    inputs: tuple[str, ...]
+    expected: tuple[str | None, ...]
+    checker: str = "lines"
+
+    def __post_init__(self) -> None:
+        require(len(self.inputs) > 0, "suite.inputs", self.inputs, "at least one test")
+        require(
+            len(self.inputs) == len(self.expected),
+            "suite.expected",
+            f"{len(self.expected)} outputs",
+            f"one for each of the {len(self.inputs)} inputs (null where unknown)",
+        )
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """Content address under which a suite is uploaded once."""
+        return hashlib.sha256(to_json(self).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class RunRequest:
+    """One program on some tests of an uploaded suite.
+
+    `tests` are indices into the suite, None for all of them. `repeats` is the number of timed executions of each test.
+    `stops_early` ends the run at the first test that neither succeeds nor reaches its time limit; tests that were not
+    reached are absent from the result. `returns_output` asks for the program's standard output.
+    """
+
+    program: str
+    suite_sha256: str
+    tests: tuple[int, ...] | None = None
+    limits: Limits = Limits()
+    repeats: int = 1
+    language: str = "python3"
+    seed: int = 0
+    returns_output: bool = False
+    stops_early: bool = False
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.program, str), "program", type(self.program).__name__, "a string")
+        is_whole = isinstance(self.repeats, int) and not isinstance(self.repeats, bool)
+        require(is_whole and 1 <= self.repeats <= 100, "repeats", self.repeats, "a whole number in [1, 100]")
+        is_digest = len(self.suite_sha256) == 64 and set(self.suite_sha256) <= set("0123456789abcdef")
+        require(is_digest, "suite_sha256", self.suite_sha256, "64 hexadecimal digits")
+        if self.tests is not None:
+            require(len(self.tests) > 0, "tests", self.tests, "at least one test, or null for all")
+            require(min(self.tests) >= 0, "tests", self.tests, "indices that are not negative")
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """Content address of the question asked: equal requests may share one stored answer."""
+        return hashlib.sha256(to_json(self).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class TestResult:
+    """What one program did on one test.
+
+    `wall_s` is the instrument's estimate of the program's own wall time over `runs` executions and `wall_std_s` the
+    standard deviation of that estimate (0 where a single run says nothing about it); `cpu_s` is user plus system time.
+    A run that was ended by its time limit reports the limit. `output` is None unless it was asked for and is UTF-8.
+    """
+
+    __test__: typing.ClassVar[bool] = False
+
+    test: int
+    verdict: Verdict
+    wall_s: float
+    cpu_s: float = 0.0
+    wall_std_s: float = 0.0
+    runs: int = 1
+    peak_memory_bytes: int = 0
+    worker: str = ""
+    output: str | None = None
+    detail: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+    """The answer to a RunRequest: executed tests in the order asked for, and what measured them.
+
+    `measured_under` names service, backend, image, host and calibration, so that a stored duration can be traced.
+    """
+
+    request_sha256: str
+    results: tuple[TestResult, ...]
+    measured_under: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_faulted(self) -> bool:
+        """True where the sandbox itself failed on any test: such a run is masked, never rewarded."""
+        return any(result.verdict is Verdict.SANDBOX_FAULT for result in self.results)
+
+
+def to_json(message: object) -> str:
+    """Canonical JSON of any dataclass of this module: sorted keys, no spaces, so that equal values hash equally."""
+    return json.dumps(dataclasses.asdict(message), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+Message = typing.TypeVar("Message")
+
+
+def from_json(kind: type[Message], text: str | bytes) -> Message:
+    """Reads a message of the given kind; raises InvalidRequestError naming the field for anything malformed."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InvalidRequestError(f"{kind.__name__}: expected JSON, got {str(error)!r}") from None
+    return from_dict(kind, value)
+
+
+def from_dict(kind: type[Message], value: object) -> Message:
+    """Builds a message from parsed JSON; unknown and missing fields are errors, lists become tuples."""
+    require(isinstance(value, dict), kind.__name__, type(value).__name__, "an object")
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    unknown = sorted(set(value) - set(fields))
+    require(not unknown, kind.__name__, unknown, f"only the fields {sorted(fields)}")
+    hints = typing.get_type_hints(kind)
+    try:
+        return kind(**{name: _coerce(hints[name], item) for name, item in value.items()})
+    except TypeError as error:
+        raise InvalidRequestError(f"{kind.__name__}: {error}") from None
+
+
+def _coerce(hint: object, item: object) -> object:
+    if isinstance(item, dict) and dataclasses.is_dataclass(hint):
+        return from_dict(hint, item)
+    if isinstance(item, list):
+        element = next((arg for arg in typing.get_args(hint) if dataclasses.is_dataclass(arg)), None)
+        return tuple(from_dict(element, part) if element else part for part in item)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        try:
+            return hint(item)
+        except ValueError:
+            raise InvalidRequestError(f"{hint.__name__} = {item!r}: expected one of {[m.value for m in hint]}") from None
+    return item
