@@ -206,5 +206,6 @@ def _coerce(hint: object, item: object) -> object:
         try:
             return hint(item)
         except ValueError:
-            raise InvalidRequestError(f"{hint.__name__} = {item!r}: expected one of {[m.value for m in hint]}") from None
+            choices = ", ".join(member.value for member in hint)
+            raise InvalidRequestError(f"{hint.__name__} = {item!r}: expected one of {choices}") from None
     return item
