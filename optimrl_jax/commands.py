@@ -31,7 +31,9 @@ class Job:
     workdir: pathlib.Path
 
 
-def run_job(job: Callable[[Job], object], argv: Sequence[str] | None = None, *, kind: type = settings_lib.Settings) -> int:
+def run_job(
+    job: Callable[[Job], object], argv: Sequence[str] | None = None, *, kind: type = settings_lib.Settings
+) -> int:
     """Runs a job with the settings of the command line and returns the exit code.
 
     0 on success, 2 with one line on standard error for a caller's mistake (unknown flag, unknown field, bad value,

@@ -1,0 +1,148 @@
+"""Edge: reads a prepared DMC-Optim dataset (ArrayRecord through TFDS, no TensorFlow) as problem records.
+
+First step of every job: records go on to prompts, to the sandbox and, padded by `data.padding`, to the environment.
+"""
+
+import dataclasses
+import json
+import logging
+import pathlib
+
+import numpy as np
+
+from optimrl_jax import arrays
+from optimrl_jax.commands import UserError
+
+COMPLETION_MARKER = "COMPLETE"
+_LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ProblemRecord:
+    """One problem as stored: tests, references and their durations; strings and NumPy arrays, unpadded.
+
+    `test_kind` int8[k] holds `arrays.TestKind`; `duration_s` and `std_s` float32[k, h] are seconds, `status` int8[k, h]
+    holds `arrays.Status` (a recorded timeout has the duration of the cap, 10 s), `runs` int32[k, h]. `measured_under`
+    names the service, image, host and calibration of those durations.
+    """
+
+    id: str
+    source: str
+    category: str
+    statement: str
+    difficulty: int
+    rating: int
+    time_limit_s: float
+    memory_limit_bytes: int
+    checker: str
+    test_kind: np.ndarray
+    test_input: tuple[str, ...]
+    test_output: tuple[str, ...]
+    reference_id: tuple[str, ...]
+    reference_program: tuple[str, ...]
+    reference_speed_class: tuple[str, ...]
+    incorrect_program: tuple[str, ...]
+    duration_s: np.ndarray
+    std_s: np.ndarray
+    runs: np.ndarray
+    status: np.ndarray
+    measured_under: dict[str, str]
+    robust_cv: float
+    length_r: float
+
+    @property
+    def is_usable(self) -> np.ndarray:
+        """bool[k, h]: cells with a recorded run, timeouts included (SPEC section 3, 4)."""
+        return np.isin(self.status, (arrays.Status.SUCCESS, arrays.Status.TIMEOUT))
+
+    def tests_of(self, kinds: "frozenset[int]") -> tuple[int, ...]:
+        """Indices of the tests whose kind is among `kinds`, in stored order."""
+        return tuple(int(index) for index in np.flatnonzero(np.isin(self.test_kind, sorted(kinds))))
+
+
+def load(directory: str | pathlib.Path, split: str) -> list[ProblemRecord]:
+    """All records of one split, in stored order.
+
+    Raises UserError, in one line, where the directory is missing or half-written, the split is unknown or empty, or a
+    record does not fit its own shape. Problems without any usable optimization test are counted in the log: their
+    ranking stage is inactive.
+    """
+    import tensorflow_datasets as tfds
+
+    path = pathlib.Path(directory)
+    _require_complete(path)
+    try:
+        builder = tfds.builder_from_directory(_builder_directory(path))
+        names = sorted(builder.info.splits)
+        if split not in names:
+            raise UserError(f"data split = {split!r}: expected one of {', '.join(names)} in {path}")
+        rows = list(builder.as_data_source(split=split))
+    except (OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path}: expected a readable dmc_optim dataset ({str(error).splitlines()[0]})") from None
+    if not rows:
+        raise UserError(f"{path}, split {split!r}: expected at least one problem, found none")
+    records = [from_row(row) for row in rows]
+    unranked = sum(not has_ranking(record) for record in records)
+    if unranked:
+        _LOG.warning("%d of %d problems in %s have no usable optimization test", unranked, len(records), split)
+    return records
+
+
+def has_ranking(record: ProblemRecord) -> bool:
+    """True where at least one optimization test has a usable reference duration."""
+    return bool(record.is_usable[record.test_kind == arrays.TestKind.OPTIMIZATION].any())
+
+
+def from_row(row: dict) -> ProblemRecord:
+    """One dataset example as a record; raises UserError naming the problem for a record that contradicts itself."""
+    name = _text(row["id"])
+    values = {}
+    for field in dataclasses.fields(ProblemRecord):
+        if field.name not in row:
+            raise UserError(f"record {name!r}: expected the field {field.name!r}")
+        values[field.name] = _field(field.name, row[field.name])
+    record = ProblemRecord(**values)
+    shape = (len(record.test_input), len(record.reference_program))
+    found = {"test_kind": record.test_kind.shape == shape[:1], "test_output": len(record.test_output) == shape[0]}
+    for matrix in ("duration_s", "std_s", "runs", "status"):
+        found[matrix] = getattr(record, matrix).shape == shape
+    for field_name, fits in found.items():
+        if not fits:
+            raise UserError(f"record {name!r}, {field_name}: expected {shape[0]} tests x {shape[1]} references")
+    usable = record.duration_s[record.is_usable]
+    if not (np.isfinite(usable).all() and (usable >= 0).all()):
+        raise UserError(f"record {name!r}, duration_s: expected finite seconds >= 0 wherever a run is recorded")
+    return record
+
+
+def _field(name: str, value: object) -> object:
+    if name == "measured_under":
+        return json.loads(_text(value) or "{}")
+    kind = ProblemRecord.__annotations__[name]
+    if kind is np.ndarray:
+        return np.asarray(value)
+    if kind is str:
+        return _text(value)
+    if kind in (int, float):
+        return kind(value)
+    return tuple(_text(item) for item in value)
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+
+
+def _require_complete(path: pathlib.Path) -> None:
+    if not path.is_dir():
+        raise UserError(f"data.directory = {str(path)!r}: expected a directory made by beam_pipelines.build_dataset")
+    if not (path / COMPLETION_MARKER).exists():
+        raise UserError(f"data.directory = {str(path)!r}: expected a finished dataset (no {COMPLETION_MARKER} in it)")
+
+
+def _builder_directory(path: pathlib.Path) -> str:
+    found = sorted(path.glob("**/dataset_info.json"))
+    if not found:
+        raise UserError(f"data.directory = {str(path)!r}: expected a dmc_optim dataset in it (no dataset_info.json)")
+    return str(found[0].parent)

@@ -1,0 +1,141 @@
+"""Edge: runs candidate programs in the sandbox and returns statuses and seconds for each stored test.
+
+Stands between rollouts (text) and the environment (arrays). It never decides what a duration is worth.
+"""
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+
+from optimrl_jax import arrays
+from optimrl_jax.commands import UserError
+from optimrl_jax.data.dataset import ProblemRecord
+from optimrl_jax.settings import SandboxSettings
+from sandbox import client as sandbox_client
+from sandbox import protocol
+
+_LOG = logging.getLogger(__name__)
+
+STATUS_OF_VERDICT = {
+    protocol.Verdict.SUCCESS: arrays.Status.SUCCESS,
+    protocol.Verdict.TIME_LIMIT: arrays.Status.TIMEOUT,
+    protocol.Verdict.SANDBOX_FAULT: arrays.Status.FAULT,
+    protocol.Verdict.WRONG_OUTPUT: arrays.Status.FAILURE,
+    protocol.Verdict.RUNTIME_ERROR: arrays.Status.FAILURE,
+    protocol.Verdict.COMPILE_ERROR: arrays.Status.FAILURE,
+    protocol.Verdict.MEMORY_LIMIT: arrays.Status.FAILURE,
+    protocol.Verdict.OUTPUT_LIMIT: arrays.Status.FAILURE,
+    protocol.Verdict.PROCESS_LIMIT: arrays.Status.FAILURE,
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CandidateRun:
+    """What one program did on the tests of its problem, in stored order.
+
+    `status` int8[k] holds `arrays.Status` (NOT_RUN for tests that were not asked for or not reached), `duration_s`
+    float32[k] the measured seconds (the service cap for a timeout, 0 where nothing ran).
+    """
+
+    status: np.ndarray
+    duration_s: np.ndarray
+
+
+class Executor:
+    """Runs (record, program) pairs through one sandbox client; suites are uploaded once per problem."""
+
+    def __init__(self, client: sandbox_client.Client, settings: SandboxSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._suites: dict[str, str] = {}
+
+    def execute(
+        self,
+        attempts: Sequence[tuple[ProblemRecord, str]],
+        *,
+        kinds: Collection[int],
+        stops_early: bool = False,
+        on_result: Callable[[int], None] | None = None,
+    ) -> list[CandidateRun]:
+        """One CandidateRun for each attempt, in order, on the tests whose kind is in `kinds`.
+
+        Equal programs on equal tests are executed once where `sandbox.reuse` is "always". `on_result` is told how many
+        programs are done. A program's failure is a status; a fault of the sandbox is Status.FAULT.
+        """
+        requests = [self._request(*attempt, kinds=kinds, stops_early=stops_early) for attempt in attempts]
+        asked = [index for index, request in enumerate(requests) if request is not None]
+        done = _counter(on_result)
+        results = self._client.run_many([requests[index] for index in asked], on_result=done)
+        answers = dict(zip(asked, results, strict=True))
+        return [self._run_of(record, answers.get(index)) for index, (record, _) in enumerate(attempts)]
+
+    def _request(
+        self, record: ProblemRecord, program: str, *, kinds: Collection[int], stops_early: bool
+    ) -> protocol.RunRequest | None:
+        tests = record.tests_of(frozenset(int(kind) for kind in kinds))
+        if not tests:
+            return None
+        return protocol.RunRequest(
+            program=program,
+            suite_sha256=self._suite_of(record),
+            tests=tests,
+            limits=protocol.Limits(
+                wall_s=min(record.time_limit_s, self._settings.limit_s), memory_bytes=record.memory_limit_bytes
+            ),
+            repeats=self._settings.repeats,
+            stops_early=stops_early,
+        )
+
+    def _suite_of(self, record: ProblemRecord) -> str:
+        if record.id not in self._suites:
+            suite = protocol.Suite(inputs=record.test_input, expected=record.test_output, checker=record.checker)
+            self._suites[record.id] = self._client.upload(suite)
+        return self._suites[record.id]
+
+    def _run_of(self, record: ProblemRecord, answer: protocol.RunResult | None) -> CandidateRun:
+        status = np.full(len(record.test_input), int(arrays.Status.NOT_RUN), np.int8)
+        duration_s = np.zeros(len(record.test_input), np.float32)
+        for result in answer.results if answer else ():
+            status[result.test] = STATUS_OF_VERDICT[result.verdict]
+            is_timeout = result.verdict is protocol.Verdict.TIME_LIMIT
+            measured_s = result.wall_s if self._settings.duration == "wall" else result.cpu_s
+            duration_s[result.test] = protocol.SERVICE_CAP_S if is_timeout else measured_s
+        return CandidateRun(status=status, duration_s=duration_s)
+
+
+def connect(settings: SandboxSettings, *, store: str) -> sandbox_client.Client:
+    """A client for `settings.address`; raises UserError where no service answers there."""
+    try:
+        return sandbox_client.connect(
+            settings.address, workers=settings.workers, store=settings.store or store, reuse=settings.reuse
+        )
+    except (OSError, ValueError) as error:
+        raise UserError(f"sandbox.address = {settings.address!r}: expected a sandbox that answers ({error})") from None
+
+
+def progress_printer(label: str, total: int, *, every_s: float = 5.0) -> Callable[[int], None]:
+    """A callback that logs how many of `total` programs are done, at most every `every_s` seconds."""
+    last = [time.monotonic()]
+
+    def on_result(done: int) -> None:
+        now = time.monotonic()
+        if done == total or now - last[0] >= every_s:
+            last[0] = now
+            _LOG.info("%s: %d of %d programs", label, done, total)
+
+    return on_result
+
+
+def _counter(on_result: Callable[[int], None] | None) -> Callable[[object], None] | None:
+    if on_result is None:
+        return None
+    done = [0]
+
+    def count(_: object) -> None:
+        done[0] += 1
+        on_result(done[0])
+
+    return count
