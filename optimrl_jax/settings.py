@@ -137,6 +137,11 @@ class EvaluationSettings:
     taus: tuple[int, ...] = setting((100, 50, 30, 10), "percentiles of p_tau")
     resamples: int = setting(2000, "bootstrap resamples over problems", POSITIVE)
     problems: int = setting(0, "held-out problems to use; 0: all", NOT_NEGATIVE)
+    leaderboard: str = setting(
+        "fresh",
+        "reference durations to rank against: as stored, mapped to today, or of the same timing pass",
+        one_of("stored", "affine", "fresh"),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
