@@ -1,13 +1,18 @@
-# Both targets set up .venv at the repository's root and nothing outside it.
+# Both main targets, quickstart and test, set up .venv at the repository's root and nothing outside it.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 RUN_PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
-CONFIG ?= quickstart
-RUN := runs/$(CONFIG)
 TESTS ?= tests
 
-.PHONY: setup test quickstart lint clean
+# CONFIG names a variant of the quickstart: quickstart, quickstart_rlvr, quickstart_mcmo, quickstart_opt_only.
+CONFIG ?= quickstart
+ROOT := runs/quickstart
+RUN := runs/$(CONFIG)
+JOB := --config=configs/$(CONFIG).py
+
+.PHONY: setup lint test quickstart
+.DELETE_ON_ERROR:
 
 setup: $(STAMP)
 
@@ -25,3 +30,16 @@ lint: $(STAMP)
 
 test: lint
 	$(RUN_PYTHON) -m pytest $(TESTS)
+
+# Every job goes on where it was stopped; a finished job is done again only if its directory is removed.
+$(ROOT)/dataset/COMPLETE: | $(STAMP)
+	$(RUN_PYTHON) -m beam_pipelines.build_dataset --source=mini --output=$(ROOT)/dataset
+
+$(ROOT)/sft/summary.json: | $(ROOT)/dataset/COMPLETE
+	$(RUN_PYTHON) -m optimrl_jax.sft --config=configs/quickstart.py --workdir=$(ROOT)/sft
+
+$(RUN)/grpo/summary.json: | $(ROOT)/sft/summary.json
+	$(RUN_PYTHON) -m optimrl_jax.train $(JOB) --workdir=$(RUN)/grpo
+
+quickstart: $(RUN)/grpo/summary.json
+	$(RUN_PYTHON) -m optimrl_jax.evaluate $(JOB) --workdir=$(RUN)

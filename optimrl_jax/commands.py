@@ -55,7 +55,9 @@ def run_job(
 
 def _parse(arguments: Sequence[str], kind: type) -> Job:
     values = flags.FlagValues()
-    config_flags.DEFINE_config_file("config", None, "configuration file", flag_values=values)
+    config_flags.DEFINE_config_file(
+        "config", None, "configuration file", flag_values=values, sys_argv=list(arguments)
+    )
     flags.DEFINE_string("workdir", None, "directory the job reads and writes", flag_values=values)
     try:
         rest = values(list(arguments))
@@ -63,12 +65,23 @@ def _parse(arguments: Sequence[str], kind: type) -> Job:
         raise UserError(_first_line(error)) from None
     if len(rest) > 1:
         raise UserError(f"unexpected argument {rest[1]!r}: expected only flags (--config=FILE --workdir=DIRECTORY)")
-    if values["config"].value is None:
-        raise UserError("--config: expected a configuration file, such as configs/quickstart.py")
+    config = _loaded(values["config"])
     if not values["workdir"].value:
         raise UserError("--workdir: expected a directory for this job's output")
-    settings = settings_lib.freeze(kind, values["config"].value.to_dict())
+    settings = settings_lib.freeze(kind, config)
     return Job(settings=settings, workdir=_writable(values["workdir"].value))
+
+
+def _loaded(flag: flags.Flag) -> dict:
+    try:
+        config = flag.value
+        if config is None:
+            raise UserError("--config: expected a configuration file, such as configs/quickstart.py")
+        # A file that failed to load answers only here, at the first use of its fields.
+        return config.to_dict()
+    except OSError:
+        name = config_flags.get_config_filename(flag)
+        raise UserError(f"--config = {name!r}: expected a configuration file that can be loaded") from None
 
 
 def _first_line(error: BaseException) -> str:

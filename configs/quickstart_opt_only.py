@@ -1,0 +1,11 @@
+"""`make quickstart CONFIG=quickstart_opt_only`: speed without correctness, 2 cores; p100 collapses, as in the paper."""
+
+import ml_collections
+
+from configs import quickstart
+
+
+def get_config() -> ml_collections.ConfigDict:
+    config = quickstart.get_config("runs/quickstart_opt_only")
+    config.reward.composition = "optimization_only_binary"
+    return config
