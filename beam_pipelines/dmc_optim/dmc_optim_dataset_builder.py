@@ -1,0 +1,106 @@
+"""Edge: the TFDS builder `dmc_optim` (ArrayRecord, no TensorFlow): a finished build's problems become a dataset.
+
+Three splits hold the examples: rl_train, rl_test and non_filterable. The views `filterable` (the first two) and
+`cleaned` (all three) are further names for the same files, so that they cost no storage.
+"""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping
+
+import tensorflow_datasets as tfds
+
+from beam_pipelines import storage
+from beam_pipelines.dmc_optim import features
+from beam_pipelines.records import Problem
+
+NAME = "dmc_optim"
+VIEWS = {"filterable": ("rl_train", "rl_test"), "cleaned": ("rl_train", "rl_test", "non_filterable")}
+
+
+class Builder(tfds.core.GeneratorBasedBuilder):
+    """Reads the records under `records_directory` and puts each problem into the split that `splits` names."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES = {"1.0.0": "First layout."}  # noqa: RUF012 (the name and the type are the library's)
+    name = NAME
+
+    def __init__(
+        self, *, records_directory: str = "", splits: Mapping[str, str] | None = None, **kwargs: object
+    ) -> None:
+        self._records_directory = records_directory
+        self._splits = dict(splits or {})
+        super().__init__(**kwargs)
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        return self.dataset_info_from_configs(features=features.features(), disable_shuffling=True)
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
+        del dl_manager
+        return {name: self._generate_examples(name) for name in sorted(set(self._splits.values()))}
+
+    def _generate_examples(self, split: str) -> Iterator[tuple[int, dict]]:
+        chosen = (record for record in storage.read(self._records_directory) if self._splits.get(_id(record)) == split)
+        for index, problem in enumerate(chosen):
+            yield index, features.example(problem)
+
+
+def prepare(output: pathlib.Path, *, records_directory: pathlib.Path, splits: Mapping[str, str]) -> pathlib.Path:
+    """Writes the dataset below `output`, views included, and returns its directory. An older one there is replaced."""
+    shutil.rmtree(output / NAME, ignore_errors=True)
+    builder = Builder(
+        data_dir=output, file_format="array_record", records_directory=str(records_directory), splits=splits
+    )
+    tfds.disable_progress_bar()
+    # The library announces its steps on standard output, which belongs to the tables of the job.
+    with contextlib.redirect_stdout(io.StringIO()):
+        builder.download_and_prepare(download_dir=output / "work" / "downloads")
+    directory = pathlib.Path(builder.data_path)
+    add_views(directory)
+    return directory
+
+
+def add_views(directory: pathlib.Path) -> None:
+    """Adds to a prepared dataset the split names that stand for several splits together, as links to their shards."""
+    path = directory / "dataset_info.json"
+    info = json.loads(path.read_text())
+    stored = {split["name"]: split for split in info["splits"]}
+    for view, names in VIEWS.items():
+        parts = [stored[name] for name in names if name in stored]
+        if parts:
+            info["splits"].append(_view(directory, view, parts))
+    path.write_text(json.dumps(info, indent=2))
+
+
+def _view(directory: pathlib.Path, view: str, parts: list[dict]) -> dict:
+    counts = [(part["name"], len(part["shardLengths"])) for part in parts]
+    shards = [(name, index, count) for name, count in counts for index in range(count)]
+    for position, (name, index, count) in enumerate(shards):
+        _link(directory / shard(name, index, count), directory / shard(view, position, len(shards)))
+    return {
+        "filepathTemplate": parts[0]["filepathTemplate"],
+        "name": view,
+        "numBytes": str(sum(int(part["numBytes"]) for part in parts)),
+        "shardLengths": [length for part in parts for length in part["shardLengths"]],
+    }
+
+
+def shard(split: str, index: int, count: int) -> str:
+    return f"{NAME}-{split}.array_record-{index:05d}-of-{count:05d}"
+
+
+def _link(source: pathlib.Path, target: pathlib.Path) -> None:
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        # Some file systems have no hard links; a copy is the same to every reader.
+        shutil.copyfile(source, target)
+
+
+def _id(record: object) -> str:
+    return record.id if isinstance(record, Problem) else ""

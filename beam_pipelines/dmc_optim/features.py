@@ -1,0 +1,84 @@
+"""One problem as a flat DMC-Optim example: names, shapes and types, and how a record becomes one.
+
+Letters as in `optimrl_jax.arrays`: k tests, h references; i incorrect programs.
+"""
+
+import json
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from beam_pipelines.records import Problem, Timing
+
+
+def features() -> tfds.features.FeaturesDict:
+    """Matrices are zlib-encoded because a tensor with two unknown dimensions cannot be stored otherwise."""
+    texts = tfds.features.Tensor(shape=(None,), dtype=np.str_)
+    return tfds.features.FeaturesDict(
+        {
+            "id": tfds.features.Text(doc="source and name, unique in the dataset"),
+            "source": tfds.features.Text(),
+            "category": tfds.features.Text(doc="stratum of the split"),
+            "statement": tfds.features.Text(),
+            "difficulty": tfds.features.Scalar(np.int32),
+            "rating": tfds.features.Scalar(np.int32),
+            "time_limit_s": tfds.features.Scalar(np.float32),
+            "memory_limit_bytes": tfds.features.Scalar(np.int64),
+            "checker": tfds.features.Text(doc="named output comparison of the sandbox"),
+            "test_kind": tfds.features.Tensor(shape=(None,), dtype=np.int8, doc="optimrl_jax.arrays.TestKind"),
+            "test_input": texts,
+            "test_output": texts,
+            "reference_id": texts,
+            "reference_program": texts,
+            "reference_speed_class": texts,
+            "incorrect_program": texts,
+            "duration_s": _matrix(np.float32, "seconds of each (test, reference); 10 for a timeout"),
+            "std_s": _matrix(np.float32, "standard deviation of the measurements, seconds"),
+            "runs": _matrix(np.int32, "measurements behind each duration"),
+            "status": _matrix(np.int8, "optimrl_jax.arrays.Status"),
+            "measured_under": tfds.features.Text(doc="JSON: service, backend, image, host, calibration"),
+            "robust_cv": tfds.features.Scalar(np.float32, doc="IQR / median of mean durations of optimization tests"),
+            "length_r": tfds.features.Scalar(np.float32, doc="correlation of characters and duration of those"),
+        }
+    )
+
+
+def example(problem: Problem) -> dict[str, object]:
+    """The example of a timed problem; references are its surviving correct solutions in stored order."""
+    return {
+        "id": problem.id,
+        "source": problem.source,
+        "category": problem.category,
+        "statement": problem.statement,
+        "difficulty": problem.difficulty,
+        "rating": problem.rating,
+        "time_limit_s": problem.time_limit_s,
+        "memory_limit_bytes": problem.memory_limit_bytes,
+        "checker": problem.checker,
+        "test_kind": np.array([test.kind for test in problem.tests], np.int8),
+        "test_input": _texts([test.input for test in problem.tests]),
+        "test_output": _texts([test.output or "" for test in problem.tests]),
+        "reference_id": _texts([one.id for one in problem.correct]),
+        "reference_program": _texts([one.program for one in problem.correct]),
+        "reference_speed_class": _texts([one.speed_class for one in problem.correct]),
+        "incorrect_program": _texts([one.program for one in problem.incorrect]),
+        "duration_s": _cells(problem.timings, "duration_s", np.float32),
+        "std_s": _cells(problem.timings, "std_s", np.float32),
+        "runs": _cells(problem.timings, "runs", np.int32),
+        "status": _cells(problem.timings, "status", np.int8),
+        "measured_under": json.dumps(dict(problem.measured_under), sort_keys=True),
+        "robust_cv": np.float32(problem.robust_cv),
+        "length_r": np.float32(problem.length_r),
+    }
+
+
+def _matrix(dtype: type, doc: str) -> tfds.features.Tensor:
+    return tfds.features.Tensor(shape=(None, None), dtype=dtype, encoding="zlib", doc=doc)
+
+
+def _texts(values: list[str]) -> np.ndarray:
+    return np.array(values, dtype=object)
+
+
+def _cells(timings: tuple[tuple[Timing, ...], ...], field: str, dtype: type) -> np.ndarray:
+    return np.array([[getattr(timing, field) for timing in row] for row in timings], dtype).reshape(len(timings), -1)

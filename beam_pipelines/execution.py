@@ -1,0 +1,151 @@
+"""Edge: runs solutions and generators in the sandbox for the stages that need to see what programs do.
+
+A stage hands over a problem, tests and solutions and gets executions back. One client is shared by all stages of a
+process; equal requests are answered from the store, so that a restarted build goes on where it was killed.
+"""
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from beam_pipelines.records import Execution, Generator, Label, Solution, Test
+from beam_pipelines.stages import harness
+from sandbox import client as sandbox_client
+from sandbox import protocol
+
+
+@dataclasses.dataclass(frozen=True)
+class Connection:
+    """How to reach the sandbox, as plain values that travel to workers. `store` is the file of stored executions."""
+
+    address: str
+    workers: int
+    store: str
+    limit_s: float
+    memory_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Executions of one solution on the tests asked for, None where it was not reached, with outputs if asked for."""
+
+    executions: tuple[Execution | None, ...]
+    outputs: tuple[str | None, ...]
+
+
+class Executor:
+    """Runs programs through one sandbox client and counts what that took."""
+
+    def __init__(self, client: sandbox_client.Client, connection: Connection) -> None:
+        self._client = client
+        self._limits = protocol.Limits(wall_s=connection.limit_s, memory_bytes=connection.memory_bytes)
+        self.executions = 0
+        self.program_s = 0.0
+        self.waited_s = 0.0
+        self.measured_under: tuple[tuple[str, str], ...] = ()
+
+    def run(
+        self,
+        solutions: Sequence[Solution],
+        tests: Sequence[Test],
+        *,
+        checker: str = "lines",
+        stops_early: bool = False,
+        returns_output: bool = False,
+        round_index: int = 0,
+    ) -> list[Run]:
+        """One Run for each solution, in order, on all the tests.
+
+        `round_index` tells repeated measurements of the same pair apart; within one round equal programs run once.
+        """
+        if not solutions or not tests:
+            return [Run((None,) * len(tests), (None,) * len(tests)) for _ in solutions]
+        suite = protocol.Suite(
+            inputs=tuple(test.input for test in tests), expected=tuple(test.output for test in tests), checker=checker
+        )
+        with self._clock():
+            sha256 = self._client.upload(suite)
+            requests = [
+                protocol.RunRequest(
+                    program=solution.program,
+                    suite_sha256=sha256,
+                    limits=self._limits,
+                    seed=round_index,
+                    stops_early=stops_early,
+                    returns_output=returns_output,
+                )
+                for solution in solutions
+            ]
+            answers = self._client.run_many(requests)
+        return [self._run_of(answer, len(tests)) for answer in answers]
+
+    def inputs_of(
+        self, generator: Generator, methods: Sequence[str], *, calls: int, seed: int
+    ) -> tuple[str, ...] | str:
+        """What the generator's methods returned, `calls` rounds of `methods`; a text says why there is nothing."""
+        program = harness.program(generator, methods, calls=calls, seed=seed)
+        run = self.run([Solution("generator", program, Label.CORRECT)], [Test(0, "", None)], returns_output=True)[0]
+        execution, output = run.executions[0], run.outputs[0]
+        if execution is None or execution.verdict != protocol.Verdict.SUCCESS:
+            return f"generator_{execution.verdict if execution else protocol.Verdict.SANDBOX_FAULT}"
+        return harness.read(output, expected=calls * len(methods))
+
+    def _run_of(self, answer: protocol.RunResult, tests: int) -> Run:
+        executions: list[Execution | None] = [None] * tests
+        outputs: list[str | None] = [None] * tests
+        for result in answer.results:
+            executions[result.test] = Execution(
+                verdict=str(result.verdict), wall_s=result.wall_s, std_s=result.wall_std_s, runs=result.runs
+            )
+            outputs[result.test] = result.output
+            self.executions += result.runs
+            self.program_s += result.wall_s * result.runs
+        if answer.measured_under:
+            self.measured_under = tuple(sorted(answer.measured_under.items()))
+        return Run(tuple(executions), tuple(outputs))
+
+    @contextlib.contextmanager
+    def _clock(self) -> Iterator[None]:
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.waited_s += time.monotonic() - start
+
+
+_LOCK = threading.Lock()
+_SHARED: dict[Connection, tuple[Executor, sandbox_client.Client, int]] = {}
+
+
+def acquire(connection: Connection) -> Executor:
+    """The executor that all stages of this process share, connected at the first call."""
+    with _LOCK:
+        if connection not in _SHARED:
+            client = sandbox_client.connect(
+                connection.address, workers=connection.workers, store=connection.store or None, reuse="always"
+            )
+            _SHARED[connection] = (Executor(client, connection), client, 0)
+        executor, client, users = _SHARED[connection]
+        _SHARED[connection] = (executor, client, users + 1)
+        return executor
+
+
+def release(connection: Connection) -> None:
+    """Gives the shared executor back; the last user closes the client and its workers."""
+    with _LOCK:
+        executor, client, users = _SHARED[connection]
+        if users > 1:
+            _SHARED[connection] = (executor, client, users - 1)
+            return
+        del _SHARED[connection]
+        client.close()
+
+
+def release_all() -> None:
+    """Closes every client of this process, for a driver that ends before its stages were torn down."""
+    with _LOCK:
+        for _, client, _ in _SHARED.values():
+            client.close()
+        _SHARED.clear()

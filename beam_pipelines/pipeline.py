@@ -1,0 +1,72 @@
+"""The stage table of the paper as one Beam pipeline: problems in, files with problems and rejections out.
+
+Runs on any Beam runner. Everything that needs the whole corpus at once (the split, the final table) happens after it,
+from the files it leaves.
+"""
+
+import pathlib
+from collections.abc import Callable, Sequence
+
+import apache_beam as beam
+
+from beam_pipelines import storage
+from beam_pipelines.execution import Connection
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.sources import embedded, jsonl
+from beam_pipelines.stages import classify, filter_tests, filterability, generate, labels, non_empty, thresholds, time
+from beam_pipelines.stages import validate as validation
+from beam_pipelines.stages.stage import KEPT, REJECTED, Stage
+
+Source = Callable[[BuildOptions], beam.PTransform]
+
+SOURCES: dict[str, Source] = {"mini": embedded.read, "jsonl": jsonl.read}
+ROUNDS = (thresholds.CORRECTNESS, thresholds.OPTIMIZATION)
+PROBLEMS = "problems"
+REJECTIONS = "rejections"
+
+
+def connection(options: BuildOptions, *, store: str) -> Connection:
+    return Connection(
+        address=options.sandbox_address,
+        workers=options.sandbox_workers,
+        store=store,
+        limit_s=options.limit_s,
+        memory_bytes=options.memory_mib << 20,
+    )
+
+
+def stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
+    """The stages in the order in which a problem passes them."""
+    steps = [
+        labels.stage(
+            max_solutions=options.max_solutions, max_original_tests=options.max_original_tests, seed=options.seed
+        ),
+        validation.stage(sandbox, min_correct=generate.MIN_AGREEING),
+    ]
+    for filters in ROUNDS:
+        campaign = generate.Campaign(
+            thresholds=filters,
+            calls=options.calls,
+            attempts=options.attempts,
+            verifiers=options.verifiers,
+            seed=options.seed,
+        )
+        steps += [generate.stage(sandbox, campaign), filter_tests.stage(filters), classify.stage(filters)]
+    return [
+        *steps,
+        non_empty.stage(),
+        filterability.stage(min_robust_cv=options.min_robust_cv),
+        time.stage(sandbox, repeats=options.repeats, seed=options.seed),
+    ]
+
+
+def build(root: beam.Pipeline, source: beam.PTransform, steps: Sequence[Stage], *, directory: pathlib.Path) -> None:
+    """Adds source, stages and sinks to a pipeline; records end in `directory`/problems and `directory`/rejections."""
+    outcome = root | source
+    problems, rejected = outcome[KEPT], [outcome[REJECTED]]
+    for step in steps:
+        outcome = problems | step
+        problems = outcome[KEPT]
+        rejected.append(outcome[REJECTED])
+    problems | storage.Write(str(directory / PROBLEMS), label="write problems")
+    rejected | beam.Flatten() | storage.Write(str(directory / REJECTIONS), label="write rejections")

@@ -1,0 +1,34 @@
+"""The final table of a build: what each stage kept and why the others went. Pure: from records to rows."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from beam_pipelines.records import Rejection
+
+
+@dataclasses.dataclass(frozen=True)
+class StageRow:
+    """One line of the stage table: problems that the stage kept and rejected, and how often each reason occurred."""
+
+    stage: str
+    kept: int
+    rejected: int
+    reasons: dict[str, int]
+
+
+def stage_rows(stages: Sequence[str], rejections: Iterable[Rejection], *, kept: int) -> list[StageRow]:
+    """The table of a build that ended with `kept` problems; the first row is what was read.
+
+    A stage keeps what it was given less what it rejected, so that the rows need no counters of a runner.
+    """
+    reasons: dict[str, Counter[str]] = {stage: Counter() for stage in stages}
+    for rejection in rejections:
+        reasons[rejection.stage][rejection.reason] += 1
+    left = kept + sum(sum(counts.values()) for counts in reasons.values())
+    rows = []
+    for stage in stages:
+        rejected = sum(reasons[stage].values())
+        left -= rejected
+        rows.append(StageRow(stage, left, rejected, dict(reasons[stage].most_common())))
+    return rows

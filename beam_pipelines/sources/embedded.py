@@ -1,0 +1,19 @@
+"""The corpus that ships with the package: original problems, no files and no network."""
+
+from collections.abc import Iterator
+
+import apache_beam as beam
+
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.records import Problem
+from beam_pipelines.sources import mini
+from beam_pipelines.sources.reading import Reading
+
+
+def read(options: BuildOptions) -> beam.PTransform:
+    count = len(mini.problems())
+    return Reading([(index,) for index in range(min(count, options.limit or count))], _problem, options)
+
+
+def _problem(block: tuple[int], options: BuildOptions) -> Iterator[Problem]:
+    yield mini.problems()[block[0]]

@@ -1,0 +1,65 @@
+"""Edge: what sources that read files share: blocks are spread over workers, broken records become rejections."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import apache_beam as beam
+
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.records import Problem, Rejection
+from beam_pipelines.stages.stage import KEPT, REJECTED
+
+Block = tuple
+Parse = Callable[[Block, BuildOptions], Iterable[Problem | Rejection]]
+
+
+class Broken(ValueError):
+    """A record of a source that cannot become a problem; the message names field, value and what was expected."""
+
+
+class Reading(beam.PTransform):
+    """Reads every block with `parse`; problems out, and rejections under the tag `rejected`."""
+
+    def __init__(self, blocks: Sequence[Block], parse: Parse, options: BuildOptions) -> None:
+        super().__init__(label="read")
+        self._blocks = list(blocks)
+        self._parse = parse
+        self._options = options
+
+    def expand(self, root: beam.Pipeline):
+        blocks = root | "blocks" >> beam.Create(self._blocks)
+        step = _ReadBlock(self._parse, self._options)
+        return blocks | "parse" >> beam.ParDo(step).with_outputs(REJECTED, main=KEPT)
+
+
+class _ReadBlock(beam.DoFn):
+    def __init__(self, parse: Parse, options: BuildOptions) -> None:
+        self._parse = parse
+        self._options = options
+
+    def process(self, block: Block) -> Iterator[Problem]:
+        for record in self._parse(block, self._options):
+            is_problem = isinstance(record, Problem)
+            yield record if is_problem else beam.pvalue.TaggedOutput(REJECTED, record)
+
+
+def required(value: object, field: str, kind: type | tuple[type, ...]) -> object:
+    """The field of a parsed object; raises Broken where it is missing or of another kind."""
+    if not isinstance(value, dict):
+        raise Broken(f"{type(value).__name__}: expected an object with the field {field!r}")
+    if field not in value:
+        raise Broken(f"{field}: expected this field")
+    found = value[field]
+    if not isinstance(found, kind) or isinstance(found, bool):
+        raise Broken(f"{field} = {str(found)[:40]!r}: expected {_name(kind)}, got {type(found).__name__}")
+    return found
+
+
+def optional(value: object, field: str, kind: type | tuple[type, ...], default: object) -> object:
+    """The field of a parsed object, or the default where it is absent or null."""
+    if isinstance(value, dict) and value.get(field) is None:
+        return default
+    return required(value, field, kind)
+
+
+def _name(kind: type | tuple[type, ...]) -> str:
+    return " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))

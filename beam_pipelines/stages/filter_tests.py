@@ -1,0 +1,64 @@
+"""Test-level filters: generated tests that time out or fail too many verified-correct solutions go (paper L1503-1513).
+
+Original tests are never removed. Two filters run one after the other, each with its own threshold and its own cap;
+where more tests offend than the cap allows, the worst go first.
+"""
+
+import functools
+import math
+from collections.abc import Mapping
+
+from beam_pipelines.records import Problem, with_tests
+from beam_pipelines.stages import verdicts
+from beam_pipelines.stages.stage import Stage, counted
+from beam_pipelines.stages.thresholds import Thresholds
+
+
+def name(thresholds: Thresholds) -> str:
+    return f"filter_tests_{thresholds.name}"
+
+
+def stage(thresholds: Thresholds) -> Stage:
+    return Stage(name(thresholds), functools.partial(filter_tests, thresholds=thresholds))
+
+
+def filter_tests(problem: Problem, *, thresholds: Thresholds) -> Problem:
+    """The problem without the generated tests that both filters remove; never rejects."""
+    timeouts = worst(timeout_shares(problem, thresholds), thresholds.timeout_share, thresholds.timeout_removal_cap)
+    without_timeouts = without(problem, timeouts)
+    failures = worst(
+        failure_shares(without_timeouts, thresholds), thresholds.failure_share, thresholds.failure_removal_cap
+    )
+    left = without(without_timeouts, failures)
+    return counted(left, name(thresholds), removed_timeout=len(timeouts), removed_failure=len(failures))
+
+
+def timeout_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
+    """Share of correct solutions that time out, by index of generated test."""
+    return _shares(problem, thresholds, verdicts.is_timeout)
+
+
+def failure_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
+    """Share of correct solutions that crash or answer wrongly, by index of generated test; syntax errors left out."""
+    return _shares(problem, thresholds, verdicts.is_exception_or_failure)
+
+
+def worst(share_of_test: Mapping[int, float], threshold: float, cap: float) -> tuple[int, ...]:
+    """Tests whose share exceeds the threshold, worst first, at most floor(cap x tests); equal shares by index."""
+    offending = [test for test, share in share_of_test.items() if share > threshold]
+    offending.sort(key=lambda test: (-share_of_test[test], test))
+    return tuple(offending[: math.floor(cap * len(share_of_test) + 1e-9)])
+
+
+def without(problem: Problem, removed: tuple[int, ...]) -> Problem:
+    gone = set(removed)
+    return with_tests(problem, [k for k in range(len(problem.tests)) if k not in gone])
+
+
+def _shares(problem: Problem, thresholds: Thresholds, predicate: object) -> dict[int, float]:
+    columns = verdicts.correct_columns(problem)
+    return {
+        k: verdicts.share([problem.executions[k][s] for s in columns], predicate)
+        for k, test in enumerate(problem.tests)
+        if test.kind == thresholds.kind
+    }

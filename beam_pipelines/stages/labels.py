@@ -1,0 +1,50 @@
+"""Both labels present: a problem without positive or without negative controls cannot be checked (paper, stage 2)."""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Sequence
+
+from beam_pipelines.records import Problem, Rejection, Solution, Test
+from beam_pipelines.stages.stage import Stage, counted, reject
+
+NAME = "labels"
+
+
+def stage(*, max_solutions: int, max_original_tests: int, seed: int) -> Stage:
+    decide = functools.partial(
+        require_both_labels, max_solutions=max_solutions, max_original_tests=max_original_tests, seed=seed
+    )
+    return Stage(NAME, decide)
+
+
+def require_both_labels(
+    problem: Problem, *, max_solutions: int = 0, max_original_tests: int = 0, seed: int = 0
+) -> Problem | Rejection:
+    """Keeps problems with correct and incorrect solutions and with tests; 0 means no cap.
+
+    A caller who has less time than the paper may cap solutions (of each label, chosen by the seed) and original tests
+    (the first ones: public before private before generated).
+    """
+    if not problem.correct and not problem.incorrect:
+        return reject(problem, NAME, "no_solutions")
+    if not problem.incorrect:
+        return reject(problem, NAME, "correct_only")
+    if not problem.correct:
+        return reject(problem, NAME, "incorrect_only")
+    if not problem.tests:
+        return reject(problem, NAME, "no_original_tests")
+    solutions = _sample(problem.correct, max_solutions, seed) + _sample(problem.incorrect, max_solutions, seed)
+    tests = _first(problem.tests, max_original_tests)
+    return counted(dataclasses.replace(problem, solutions=solutions, tests=tests), NAME)
+
+
+def _sample(solutions: Sequence[Solution], cap: int, seed: int) -> tuple[Solution, ...]:
+    if not cap or len(solutions) <= cap:
+        return tuple(solutions)
+    chosen = sorted(solutions, key=lambda one: hashlib.sha256(f"{seed}/{one.id}".encode()).digest())[:cap]
+    return tuple(one for one in solutions if one in chosen)
+
+
+def _first(tests: Sequence[Test], cap: int) -> tuple[Test, ...]:
+    return tuple(tests[:cap] if cap else tests)

@@ -1,0 +1,20 @@
+"""Generated correctness and optimization tests must both be there (paper, stage 6)."""
+
+from beam_pipelines.records import Problem, Rejection
+from beam_pipelines.stages.stage import Stage, counted, reject
+from optimrl_jax.arrays import TestKind
+
+NAME = "non_empty"
+
+
+def stage() -> Stage:
+    return Stage(NAME, require_generated_tests)
+
+
+def require_generated_tests(problem: Problem) -> Problem | Rejection:
+    kinds = {test.kind for test in problem.tests}
+    if TestKind.ADDED not in kinds:
+        return reject(problem, NAME, "no_correctness_tests")
+    if TestKind.OPTIMIZATION not in kinds:
+        return reject(problem, NAME, "no_optimization_tests")
+    return counted(problem, NAME)

@@ -1,0 +1,68 @@
+"""The split into rl_train and rl_test: seeded by hash, stratified by category, duplicates kept together.
+
+Needs only identities, so that it is decided once for the whole corpus, after everything that runs per problem.
+"""
+
+import dataclasses
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+
+RL_TRAIN = "rl_train"
+RL_TEST = "rl_test"
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """What the split needs of a duration-filterable problem. Members with the same non-empty group are duplicates."""
+
+    id: str
+    category: str = ""
+    group: str = ""
+
+
+def assign(members: Iterable[Member], *, test_share: float, seed: int) -> dict[str, str]:
+    """rl_train or rl_test for each problem id.
+
+    Round(test_share x problems) problems go to rl_test, shared out over categories by largest remainder; inside a
+    category the order is that of a hash of seed and id, so that adding other problems never reorders these. A group
+    of duplicates counts as its size, belongs to the category of its first member by id, and is never divided: the
+    number can then miss its target by less than the largest group.
+    """
+    groups = _groups(members)
+    strata: dict[str, list[list[Member]]] = defaultdict(list)
+    for group in groups:
+        strata[group[0].category].append(group)
+    sizes = {category: sum(map(len, stratum)) for category, stratum in strata.items()}
+    quotas = largest_remainder(sizes, total=round(test_share * sum(sizes.values())))
+    splits = {}
+    for category, stratum in strata.items():
+        left = quotas[category]
+        for group in sorted(stratum, key=lambda one: _position(seed, one)):
+            is_test = len(group) <= left
+            left -= len(group) if is_test else 0
+            splits |= {member.id: RL_TEST if is_test else RL_TRAIN for member in group}
+    return splits
+
+
+def largest_remainder(sizes: dict[str, int], *, total: int) -> dict[str, int]:
+    """Shares `total` out in proportion to the sizes, in whole numbers that add up to it (total <= sum of sizes)."""
+    whole = sum(sizes.values())
+    exact = {name: total * size / whole for name, size in sizes.items()} if whole else {}
+    quotas = {name: math.floor(value) for name, value in exact.items()}
+    by_remainder = sorted(exact, key=lambda name: (quotas[name] - exact[name], name))
+    for name in by_remainder[: total - sum(quotas.values())]:
+        quotas[name] += 1
+    return quotas
+
+
+def _groups(members: Iterable[Member]) -> list[list[Member]]:
+    found: dict[str, list[Member]] = defaultdict(list)
+    for member in sorted(members, key=lambda one: one.id):
+        found[f"group {member.group}" if member.group else f"problem {member.id}"].append(member)
+    return list(found.values())
+
+
+def _position(seed: int, group: list[Member]) -> bytes:
+    return hashlib.sha256(f"{seed}/{group[0].id}".encode()).digest()

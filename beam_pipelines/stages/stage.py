@@ -1,0 +1,91 @@
+"""Edge: how a decision about one problem becomes a named Beam transform with counters and a side output.
+
+A stage is a function `problem -> Problem | Rejection`, or `(problem, executor) -> Problem | Rejection` where it has to
+run programs. The decision modules beside this one hold those functions; nothing here decides anything.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import apache_beam as beam
+
+from beam_pipelines import execution, progress
+from beam_pipelines.records import Problem, Rejection, StageCount
+
+KEPT = "kept"
+REJECTED = "rejected"
+
+Notes = dict[str, float]
+Decision = Callable[..., Problem | Rejection]
+
+
+def reject(problem: Problem, stage: str, reason: str, detail: str = "") -> Rejection:
+    return Rejection(problem_id=problem.id, stage=stage, reason=reason, detail=detail)
+
+
+def counted(problem: Problem, stage: str, **notes: float) -> Problem:
+    """The problem with one more line in its trace: what this stage left of it."""
+    count = StageCount(
+        stage=stage,
+        correct=len(problem.correct),
+        incorrect=len(problem.incorrect),
+        tests=len(problem.tests),
+        notes=tuple(notes.items()),
+    )
+    return dataclasses.replace(problem, trace=(*problem.trace, count))
+
+
+class Stage(beam.PTransform):
+    """Problems in; kept problems and, under the tag `rejected`, rejections with their reasons out."""
+
+    def __init__(self, name: str, decide: Decision, *, connection: execution.Connection | None = None) -> None:
+        super().__init__(label=name)
+        self._name = name
+        self._decide = decide
+        self._connection = connection
+
+    def expand(self, problems: beam.PCollection):
+        step = _Apply(self._name, self._decide, self._connection)
+        return problems | f"decide {self._name}" >> beam.ParDo(step).with_outputs(REJECTED, main=KEPT)
+
+
+class _Apply(beam.DoFn):
+    def __init__(self, name: str, decide: Decision, connection: execution.Connection | None) -> None:
+        self._name = name
+        self._decide = decide
+        self._connection = connection
+        self._kept = beam.metrics.Metrics.counter(name, KEPT)
+        self._rejected = beam.metrics.Metrics.counter(name, REJECTED)
+        self._executions = beam.metrics.Metrics.counter(name, "executions")
+        self._waited_ms = beam.metrics.Metrics.counter(name, "sandbox_wait_ms")
+
+    def setup(self) -> None:
+        self._executor = execution.acquire(self._connection) if self._connection else None
+        progress.PROGRESS.register(self._name)
+
+    def process(self, problem: Problem) -> Iterator[Problem]:
+        outcome = self._outcome(problem)
+        is_kept = isinstance(outcome, Problem)
+        progress.PROGRESS.add(self._name, is_kept=is_kept)
+        if is_kept:
+            self._kept.inc()
+            yield outcome
+        else:
+            self._rejected.inc()
+            yield beam.pvalue.TaggedOutput(REJECTED, outcome)
+
+    def _outcome(self, problem: Problem) -> Problem | Rejection:
+        if self._executor is None:
+            return self._decide(problem)
+        executions, waited_s = self._executor.executions, self._executor.waited_s
+        outcome = self._decide(problem, self._executor)
+        self._executions.inc(self._executor.executions - executions)
+        self._waited_ms.inc(round(1000 * (self._executor.waited_s - waited_s)))
+        return outcome
+
+    def finish_bundle(self) -> None:
+        progress.PROGRESS.finish(self._name)
+
+    def teardown(self) -> None:
+        if self._connection:
+            execution.release(self._connection)

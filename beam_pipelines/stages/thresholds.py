@@ -1,0 +1,54 @@
+"""The thresholds of both filtering rounds, exactly as the paper's table gives them (L1485)."""
+
+import dataclasses
+
+from optimrl_jax.arrays import TestKind
+
+
+@dataclasses.dataclass(frozen=True)
+class Thresholds:
+    """Shares are in [0, 1] and exceeded strictly; caps are shares of the generated tests that a filter sees."""
+
+    name: str
+    kind: int
+    min_correct: int
+    min_incorrect: int
+    max_correct_drop: float
+    max_false_positive: float
+    timeout_share: float
+    timeout_is_success: bool
+    timeout_removal_cap: float
+    failure_share: float
+    failure_removal_cap: float
+    reclassifies_incorrect: bool
+
+
+CORRECTNESS = Thresholds(
+    name="correctness",
+    kind=int(TestKind.ADDED),
+    min_correct=5,
+    min_incorrect=1,
+    max_correct_drop=0.25,
+    max_false_positive=0.05,
+    timeout_share=0.20,
+    timeout_is_success=False,
+    timeout_removal_cap=0.25,
+    failure_share=0.40,
+    failure_removal_cap=0.30,
+    reclassifies_incorrect=True,
+)
+
+OPTIMIZATION = Thresholds(
+    name="optimization",
+    kind=int(TestKind.OPTIMIZATION),
+    min_correct=1,
+    min_incorrect=1,
+    max_correct_drop=0.25,
+    max_false_positive=1.0,
+    timeout_share=0.90,
+    timeout_is_success=True,
+    timeout_removal_cap=0.25,
+    failure_share=0.40,
+    failure_removal_cap=0.30,
+    reclassifies_incorrect=False,
+)

@@ -1,0 +1,79 @@
+"""Edge: keeps what became of each problem in a file of its own, so that memory stays flat and retries overwrite.
+
+Every file is written under a temporary name and renamed, and named after the problem's id: a bundle that a runner
+executes twice, or a build that is killed and started again, ends with the same set of files.
+"""
+
+import dataclasses
+import gzip
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Iterator
+
+import apache_beam as beam
+
+from beam_pipelines.records import (
+    Execution,
+    Generator,
+    Label,
+    Problem,
+    Rejection,
+    Solution,
+    StageCount,
+    Test,
+    Timing,
+)
+
+
+def to_json(record: Problem | Rejection) -> str:
+    """One JSON object; `from_json` gives back an equal record."""
+    return json.dumps({"record": type(record).__name__, **dataclasses.asdict(record)}, separators=(",", ":"))
+
+
+def from_json(text: str) -> Problem | Rejection:
+    value = json.loads(text)
+    if value.pop("record") == "Rejection":
+        return Rejection(**value)
+    value["solutions"] = tuple(Solution(**{**one, "label": Label(one["label"])}) for one in value["solutions"])
+    value["tests"] = tuple(Test(**one) for one in value["tests"])
+    value["generators"] = tuple(Generator(**one) for one in value["generators"])
+    value["timings"] = tuple(tuple(Timing(**one) for one in row) for row in value["timings"])
+    value["executions"] = tuple(tuple(one and Execution(**one) for one in row) for row in value["executions"])
+    value["measured_under"] = _pairs(value["measured_under"])
+    value["trace"] = tuple(StageCount(**{**one, "notes": _pairs(one["notes"])}) for one in value["trace"])
+    return Problem(**value)
+
+
+class Write(beam.PTransform):
+    """Writes every problem or rejection it is given into `directory`; the end of the pipeline."""
+
+    def __init__(self, directory: str, *, label: str) -> None:
+        super().__init__(label=label)
+        self._directory = directory
+
+    def expand(self, records: beam.PCollection) -> beam.PCollection:
+        return records | f"{self.label} one by one" >> beam.Map(write, directory=self._directory)
+
+
+def write(record: Problem | Rejection, *, directory: str) -> str:
+    """Puts a record into its file atomically and returns the file's name."""
+    problem_id = record.id if isinstance(record, Problem) else record.problem_id
+    name = hashlib.sha256(problem_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    path = pathlib.Path(directory) / f"{name}.json.gz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.part")
+    temporary.write_bytes(gzip.compress(to_json(record).encode("utf-8", "surrogatepass"), compresslevel=3, mtime=0))
+    temporary.rename(path)
+    return str(path)
+
+
+def read(directory: str | pathlib.Path) -> Iterator[Problem | Rejection]:
+    """All records of a directory, one at a time, in the order of their file names."""
+    for path in sorted(pathlib.Path(directory).glob("*.json.gz")):
+        yield from_json(gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass"))
+
+
+def _pairs(rows: Iterable[Iterable[object]]) -> tuple[tuple[object, ...], ...]:
+    return tuple(tuple(row) for row in rows)

@@ -1,0 +1,84 @@
+"""Original problems for the tests: small ones that are sound, and parts from which faulty ones are made."""
+
+from beam_pipelines.records import Generator, Label, Problem, Solution, Test
+from optimrl_jax.arrays import TestKind
+
+SLOW_SUM = "n = int(input())\na = list(map(int, input().split()))\ns = 0\nfor x in a:\n    for _ in a:\n        s += x\nprint(s // n)\n"
+LOOP_SUM = "n = int(input())\na = list(map(int, input().split()))\ns = 0\nfor x in a:\n    s += x\nprint(s)\n"
+FAST_SUM = "n = int(input())\nprint(sum(map(int, input().split())))\n"
+SORTED_SUM = "n = int(input())\na = sorted(map(int, input().split()))\nprint(sum(a))\n"
+LIST_SUM = "import sys\nd = sys.stdin.read().split()\nprint(sum(int(x) for x in d[1:]))\n"
+SHIFTED_SUM = "n = int(input())\na = list(map(int, input().split()))\nprint(a[0] + sum(a[1:]))\n"
+CORRECT_SUMS = (SLOW_SUM, LOOP_SUM, FAST_SUM, SORTED_SUM, LIST_SUM, SHIFTED_SUM)
+WRONG_ANSWER = "n = int(input())\na = list(map(int, input().split()))\nprint(max(a))\n"
+WRONG_ON_NEGATIVES = "n = int(input())\na = list(map(int, input().split()))\nprint(sum(map(abs, a)))\n"
+
+SUM_GENERATOR = '''
+import random
+class InputGenerator:
+    def _case(self, low, high):
+        n = random.randint(low, high)
+        return f"{n}\\n" + " ".join(str(random.randint(-9, 9)) for _ in range(n)) + "\\n"
+    def generate_edge_cases(self):
+        return self._case(1, 300)
+    def generate_small_cases(self):
+        return self._case(2, 6)
+    def generate_sample_cases(self):
+        return self._case(10, 400)
+    def generate_large_cases(self):
+        return self._case(100, 600)
+'''
+
+
+def solution(name: str, program: str, *, is_correct: bool = True) -> Solution:
+    return Solution(name, program, Label.CORRECT if is_correct else Label.INCORRECT)
+
+
+def original(text: str, output: str, *, origin: str = "public") -> Test:
+    return Test(int(TestKind.ORIGINAL), text, output, origin)
+
+
+def problem(
+    name: str = "sum",
+    *,
+    correct: tuple[str, ...] = CORRECT_SUMS,
+    incorrect: tuple[str, ...] = (WRONG_ANSWER,),
+    tests: tuple[Test, ...] = (original("3\n1 2 3\n", "6\n"), original("2\n5 5\n", "10\n")),
+    generators: tuple[str, ...] = (SUM_GENERATOR,),
+    category: str = "sums",
+    statement: str = "",
+) -> Problem:
+    """A problem that asks for the sum of a list, sound unless a part is replaced."""
+    positive = tuple(solution(f"{name}/c{n}", program) for n, program in enumerate(correct))
+    negative = tuple(solution(f"{name}/w{n}", program, is_correct=False) for n, program in enumerate(incorrect))
+    return Problem(
+        id=f"planted/{name}",
+        source="planted",
+        category=category,
+        statement=statement or f"Read n and n numbers. Print their sum, as the shop {name} would.",
+        difficulty=1,
+        rating=800,
+        time_limit_s=2.0,
+        memory_limit_bytes=256 << 20,
+        solutions=positive + negative,
+        tests=tests,
+        generators=tuple(Generator(f"g{n}", program) for n, program in enumerate(generators)),
+    )
+
+
+def as_object(record: Problem) -> dict:
+    """The problem as an object of the JSON Lines schema."""
+    return {
+        "id": record.id,
+        "source": record.source,
+        "category": record.category,
+        "statement": record.statement,
+        "difficulty": record.difficulty,
+        "rating": record.rating,
+        "time_limit_s": record.time_limit_s,
+        "memory_limit_bytes": record.memory_limit_bytes,
+        "group": record.group,
+        "tests": [{"input": test.input, "output": test.output, "origin": test.origin} for test in record.tests],
+        "solutions": [{"id": s.id, "program": s.program, "label": str(s.label)} for s in record.solutions],
+        "generators": [{"id": g.id, "program": g.program} for g in record.generators],
+    }
