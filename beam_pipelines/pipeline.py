@@ -12,14 +12,14 @@ import apache_beam as beam
 from beam_pipelines import storage
 from beam_pipelines.execution import Connection
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.sources import embedded, jsonl
+from beam_pipelines.sources import code_contests, embedded, jsonl
 from beam_pipelines.stages import classify, filter_tests, filterability, generate, labels, non_empty, thresholds, time
 from beam_pipelines.stages import validate as validation
 from beam_pipelines.stages.stage import KEPT, REJECTED, Stage
 
 Source = Callable[[BuildOptions], beam.PTransform]
 
-SOURCES: dict[str, Source] = {"mini": embedded.read, "jsonl": jsonl.read}
+SOURCES: dict[str, Source] = {"mini": embedded.read, "code_contests": code_contests.read, "jsonl": jsonl.read}
 ROUNDS = (thresholds.CORRECTNESS, thresholds.OPTIMIZATION)
 PROBLEMS = "problems"
 REJECTIONS = "rejections"

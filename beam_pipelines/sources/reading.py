@@ -6,6 +6,7 @@ import apache_beam as beam
 
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Problem, Rejection
+from beam_pipelines.sources.tidying import tidied
 from beam_pipelines.stages.stage import KEPT, REJECTED
 
 Block = tuple
@@ -38,8 +39,10 @@ class _ReadBlock(beam.DoFn):
 
     def process(self, block: Block) -> Iterator[Problem]:
         for record in self._parse(block, self._options):
-            is_problem = isinstance(record, Problem)
-            yield record if is_problem else beam.pvalue.TaggedOutput(REJECTED, record)
+            if isinstance(record, Problem):
+                yield tidied(record)
+            else:
+                yield beam.pvalue.TaggedOutput(REJECTED, record)
 
 
 def required(value: object, field: str, kind: type | tuple[type, ...]) -> object:

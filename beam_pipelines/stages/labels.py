@@ -1,4 +1,7 @@
-"""Both labels present: a problem without positive or without negative controls cannot be checked (paper, stage 2)."""
+"""Both labels present: a problem without positive or without negative controls cannot be checked (paper, stage 2).
+
+Only Python 3 counts. Python 2 programs are left out and counted in the trace, whatever their source calls them.
+"""
 
 import dataclasses
 import functools
@@ -6,6 +9,7 @@ import hashlib
 from collections.abc import Sequence
 
 from beam_pipelines.records import Problem, Rejection, Solution, Test
+from beam_pipelines.sources.languages import is_python2
 from beam_pipelines.stages.stage import Stage, counted, reject
 
 NAME = "labels"
@@ -26,8 +30,11 @@ def require_both_labels(
     A caller who has less time than the paper may cap solutions (of each label, chosen by the seed) and original tests
     (the first ones: public before private before generated).
     """
-    if not problem.correct and not problem.incorrect:
-        return reject(problem, NAME, "no_solutions")
+    python2 = [one for one in problem.solutions if is_python2(one.program)]
+    usable = tuple(one for one in problem.solutions if one not in python2)
+    problem = dataclasses.replace(problem, solutions=usable)
+    if not usable:
+        return reject(problem, NAME, "only_python2" if python2 else "no_solutions")
     if not problem.incorrect:
         return reject(problem, NAME, "correct_only")
     if not problem.correct:
@@ -36,7 +43,7 @@ def require_both_labels(
         return reject(problem, NAME, "no_original_tests")
     solutions = _sample(problem.correct, max_solutions, seed) + _sample(problem.incorrect, max_solutions, seed)
     tests = _first(problem.tests, max_original_tests)
-    return counted(dataclasses.replace(problem, solutions=solutions, tests=tests), NAME)
+    return counted(dataclasses.replace(problem, solutions=solutions, tests=tests), NAME, python2=len(python2))
 
 
 def _sample(solutions: Sequence[Solution], cap: int, seed: int) -> tuple[Solution, ...]:

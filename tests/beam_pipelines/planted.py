@@ -1,9 +1,18 @@
 """Original problems for the tests: small ones that are sound, and parts from which faulty ones are made."""
 
-from beam_pipelines.records import Generator, Label, Problem, Solution, Test
+import dataclasses
+
+from beam_pipelines.records import Execution, Generator, Label, Problem, Solution, Test
 from optimrl_jax.arrays import TestKind
 
-SLOW_SUM = "n = int(input())\na = list(map(int, input().split()))\ns = 0\nfor x in a:\n    for _ in a:\n        s += x\nprint(s // n)\n"
+SLOW_SUM = """n = int(input())
+a = list(map(int, input().split()))
+s = 0
+for x in a:
+    for _ in a:
+        s += x
+print(s // n)
+"""
 LOOP_SUM = "n = int(input())\na = list(map(int, input().split()))\ns = 0\nfor x in a:\n    s += x\nprint(s)\n"
 FAST_SUM = "n = int(input())\nprint(sum(map(int, input().split())))\n"
 SORTED_SUM = "n = int(input())\na = sorted(map(int, input().split()))\nprint(sum(a))\n"
@@ -13,7 +22,7 @@ CORRECT_SUMS = (SLOW_SUM, LOOP_SUM, FAST_SUM, SORTED_SUM, LIST_SUM, SHIFTED_SUM)
 WRONG_ANSWER = "n = int(input())\na = list(map(int, input().split()))\nprint(max(a))\n"
 WRONG_ON_NEGATIVES = "n = int(input())\na = list(map(int, input().split()))\nprint(sum(map(abs, a)))\n"
 
-SUM_GENERATOR = '''
+SUM_GENERATOR = """
 import random
 class InputGenerator:
     def _case(self, low, high):
@@ -27,7 +36,7 @@ class InputGenerator:
         return self._case(10, 400)
     def generate_large_cases(self):
         return self._case(100, 600)
-'''
+"""
 
 
 def solution(name: str, program: str, *, is_correct: bool = True) -> Solution:
@@ -82,3 +91,31 @@ def as_object(record: Problem) -> dict:
         "solutions": [{"id": s.id, "program": s.program, "label": str(s.label)} for s in record.solutions],
         "generators": [{"id": g.id, "program": g.program} for g in record.generators],
     }
+
+
+VERDICT_OF_LETTER = {
+    "S": "success",
+    "T": "time_limit",
+    "W": "wrong_output",
+    "R": "runtime_error",
+    "C": "compile_error",
+    "X": "sandbox_fault",
+}
+
+
+def executed(rows: list[str], *, kinds: list[int], correct: int, seconds: float = 0.01) -> Problem:
+    """A problem whose executions are spelt out: one text a test, one letter a solution, "." where nothing ran.
+
+    The first `correct` solutions are labelled correct, the others incorrect.
+    """
+    labels = [Label.CORRECT] * correct + [Label.INCORRECT] * (len(rows[0]) - correct)
+    return dataclasses.replace(
+        problem(),
+        solutions=tuple(Solution(f"s{n}", f"program {n}", label) for n, label in enumerate(labels)),
+        tests=tuple(Test(kind, f"{k}\n", f"{k}\n", f"t{k}") for k, kind in enumerate(kinds)),
+        executions=tuple(tuple(_cell(letter, seconds) for letter in row) for row in rows),
+    )
+
+
+def _cell(letter: str, seconds: float) -> Execution | None:
+    return None if letter == "." else Execution(VERDICT_OF_LETTER[letter], seconds)

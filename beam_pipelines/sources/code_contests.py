@@ -1,0 +1,145 @@
+"""Edge: CodeContests from Parquet files in the layout in which the Hugging Face hub publishes them.
+
+Original tests keep their origin (public, private, generated) and that order. Solutions in other languages than Python
+are left out and counted in the trace; generators come from a JSON file that maps problem names to program texts.
+"""
+
+import functools
+import json
+import math
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import apache_beam as beam
+import pyarrow
+import pyarrow.parquet
+
+from beam_pipelines.commands import UserError, existing, require
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, Test
+from beam_pipelines.sources.reading import Broken, Reading, optional, required
+from beam_pipelines.stages.stage import counted
+from optimrl_jax.arrays import TestKind
+
+ORIGINS = ("public", "private", "generated")
+LANGUAGES = {1: "python2", 3: "python3"}
+COLUMNS = ("name", "description", "solutions", "incorrect_solutions", *(f"{origin}_tests" for origin in ORIGINS))
+ROWS_A_BATCH = 8
+MAX_PARTS = 16
+RATING_BAND = 400
+
+Block = tuple[str, int, int, int, int]
+
+
+def read(options: BuildOptions) -> beam.PTransform:
+    source = pathlib.Path(options.input)
+    require(bool(options.input) and source.exists(), "--input", options.input, "a Parquet file or a directory of them")
+    files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
+    require(bool(files), "--input", options.input, "at least one Parquet file")
+    if options.generators:
+        generators_of(options.generators)
+    return Reading(blocks(files, limit=options.limit), rows_of, options)
+
+
+def blocks(files: Sequence[pathlib.Path], *, limit: int) -> list[Block]:
+    """(file, row group, part, parts, rows) blocks; the parts of a row group can be read by different workers.
+
+    A limit is met by taking the first rows of the first row groups, each of these in one part.
+    """
+    found, left = [], limit
+    for path in files:
+        file = _opened(path)
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if limit:
+                rows = min(rows, left)
+                left -= rows
+            parts = 1 if limit else min(MAX_PARTS, math.ceil(rows / ROWS_A_BATCH))
+            found += [(str(path), group, part, parts, rows) for part in range(parts) if rows]
+    return found
+
+
+def rows_of(block: Block, options: BuildOptions) -> Iterator[Problem | Rejection]:
+    path, group, part, parts, rows = block
+    generators = generators_of(options.generators) if options.generators else {}
+    batches = pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=ROWS_A_BATCH, row_groups=[group])
+    for index, batch in enumerate(batches):
+        if index % parts == part:
+            for row in batch.to_pylist()[: max(0, rows - index * ROWS_A_BATCH)]:
+                yield parsed(row, generators)
+
+
+def parsed(row: Mapping[str, object], generators: Mapping[str, Sequence[str]]) -> Problem | Rejection:
+    """One row as a problem, or why it is none."""
+    try:
+        return from_row(row, generators)
+    except Broken as error:
+        return Rejection(f"code_contests/{row.get('name')}", "read", "broken_record", str(error))
+
+
+def from_row(row: Mapping[str, object], generators: Mapping[str, Sequence[str]]) -> Problem:
+    """A problem from one row; raises Broken naming the column."""
+    name = required(row, "name", str)
+    solutions = _solutions(row, "solutions", Label.CORRECT) + _solutions(row, "incorrect_solutions", Label.INCORRECT)
+    rating = optional(row, "cf_rating", int, 0)
+    limit = optional(row, "time_limit", dict, {"seconds": 2})
+    problem = Problem(
+        id=f"code_contests/{name}",
+        source="code_contests",
+        category=f"rating_{rating // RATING_BAND * RATING_BAND}" if rating else "",
+        statement=required(row, "description", str),
+        difficulty=optional(row, "difficulty", int, 0),
+        rating=rating,
+        time_limit_s=float(limit.get("seconds") or 0) + float(limit.get("nanos") or 0) / 1e9,
+        memory_limit_bytes=optional(row, "memory_limit_bytes", int, 256 << 20),
+        solutions=tuple(one for one in solutions if one is not None),
+        tests=tuple(test for origin in ORIGINS for test in _tests(row, origin)),
+        generators=tuple(Generator(f"{name}/{n}", text) for n, text in enumerate(generators.get(name, ()))),
+    )
+    return counted(problem, "read", other_language=sum(one is None for one in solutions))
+
+
+def _solutions(row: Mapping[str, object], column: str, label: Label) -> list[Solution | None]:
+    """Solutions of a column; None for each that is not in Python."""
+    value = required(row, column, dict)
+    languages, programs = required(value, "language", list), required(value, "solution", list)
+    if len(languages) != len(programs):
+        raise Broken(f"{column}: expected as many languages as solutions, got {len(languages)} and {len(programs)}")
+    pairs = enumerate(zip(languages, programs, strict=True))
+    return [
+        Solution(id=f"{column}/{index}", program=program, label=label) if language in LANGUAGES else None
+        for index, (language, program) in pairs
+    ]
+
+
+def _tests(row: Mapping[str, object], origin: str) -> list[Test]:
+    value = required(row, f"{origin}_tests", dict)
+    inputs, outputs = required(value, "input", list), required(value, "output", list)
+    if len(inputs) != len(outputs):
+        raise Broken(f"{origin}_tests: expected as many outputs as inputs, got {len(outputs)} and {len(inputs)}")
+    return [Test(int(TestKind.ORIGINAL), i, o, origin) for i, o in zip(inputs, outputs, strict=True)]
+
+
+@functools.lru_cache(maxsize=1)
+def generators_of(path: str) -> dict[str, list[str]]:
+    """The generators file: problem name -> program texts; raises UserError where it is something else."""
+    try:
+        value = json.loads(existing(path, "--generators").read_text())
+    except ValueError as error:
+        raise UserError(f"--generators = {path!r}: expected JSON ({error})") from None
+    is_map = isinstance(value, dict) and all(
+        isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in value.values()
+    )
+    require(is_map, "--generators", path, "an object that maps problem names to lists of program texts")
+    return value
+
+
+def _opened(path: pathlib.Path) -> pyarrow.parquet.ParquetFile:
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"--input = {str(path)!r}: expected a readable Parquet file ({reason})") from None
+    missing = [column for column in COLUMNS if column not in file.schema_arrow.names]
+    require(not missing, "--input", str(path), f"CodeContests columns, without {', '.join(missing)}")
+    return file

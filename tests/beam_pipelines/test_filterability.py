@@ -1,0 +1,66 @@
+"""Robust CV and length correlation (paper L1803-1826)."""
+
+import dataclasses
+import statistics
+
+import numpy as np
+import pytest
+
+from beam_pipelines.records import Execution, Test
+from beam_pipelines.stages import filterability
+from tests.beam_pipelines import planted
+
+
+def measured(seconds, *, kinds=None, characters=None):
+    """A problem with one correct and one incorrect solution; the correct one took these seconds on the tests."""
+    kinds = kinds or [2] * len(seconds)
+    problem = planted.executed(["SS"] * len(seconds), kinds=kinds, correct=1)
+    rows = tuple((Execution("success", s), Execution("success", 99.0)) for s in seconds)
+    lengths = characters or [1] * len(seconds)
+    tests = tuple(Test(kind, "x" * n, "", "t") for kind, n in zip(kinds, lengths, strict=True))
+    return dataclasses.replace(problem, executions=rows, tests=tests)
+
+
+def test_robust_cv_is_interquartile_range_over_median():
+    # 1..5: quartiles 2 and 4, median 3.
+    assert filterability.robust_cv(np.array([5.0, 1, 3, 2, 4])) == pytest.approx(2 / 3)
+
+
+def test_robust_cv_agrees_with_the_standard_library_on_random_durations():
+    draw = np.random.default_rng(3)
+    for size in range(2, 40):
+        seconds = draw.uniform(0.001, 2, size)
+        low, middle, high = statistics.quantiles(seconds, n=4, method="inclusive")
+        assert filterability.robust_cv(seconds) == pytest.approx((high - low) / middle)
+
+
+def test_robust_cv_does_not_depend_on_unit_or_order():
+    seconds = np.random.default_rng(4).uniform(0.001, 2, 17)
+    assert filterability.robust_cv(1000 * seconds[::-1]) == pytest.approx(filterability.robust_cv(seconds))
+
+
+def test_a_suite_without_spread_or_with_one_test_is_not_filterable():
+    assert filterability.robust_cv(np.array([2.0])) == 0
+    assert filterability.robust_cv(np.array([])) == 0
+    assert filterability.robust_cv(np.array([0.0, 0.0])) == 0
+    assert filterability.decide(measured([0.1] * 9), min_robust_cv=0.3).split == filterability.NON_FILTERABLE
+
+
+def test_only_optimization_tests_and_correct_solutions_decide():
+    spread = measured([0.1, 0.2, 0.3, 0.4, 0.5, 0.1, 0.1], kinds=[2] * 5 + [0, 1])
+    marked = filterability.decide(spread, min_robust_cv=0.3)
+    assert marked.robust_cv == pytest.approx(0.2 / 0.3)
+    assert marked.split == filterability.FILTERABLE
+
+
+def test_a_timeout_counts_ten_seconds_and_a_failure_nothing():
+    problem = planted.executed(["TS", "WS", "SS"], kinds=[2, 2, 2], correct=2, seconds=0.5)
+    assert filterability.mean_durations(problem, {2}) == pytest.approx([5.25, 0.5, 0.5])
+
+
+def test_length_correlation_is_one_where_duration_grows_with_length_and_zero_where_it_is_undefined():
+    assert filterability.decide(measured([1, 2, 3], characters=[10, 20, 30]), min_robust_cv=0.3).length_r == 1
+    assert filterability.length_r(measured([1, 2, 3]), {2}) == 0
+    x, y = np.random.default_rng(5).normal(size=(2, 30))
+    by_hand = ((x - x.mean()) * (y - y.mean())).mean() / (x.std() * y.std())
+    assert filterability.pearson(x, y) == pytest.approx(by_hand)
