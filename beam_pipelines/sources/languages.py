@@ -9,9 +9,11 @@ import warnings
 
 PYTHON2_SYNTAX = re.compile(
     r"^\s*print\s+[^=\s(]|^\s*print\s*$|^\s*exec\s+[\"'a-z]|except\s+[\w.]+\s*,\s*\w+\s*:|<>|`[^`\n]+`|\b0[0-7]+\b|\d+L\b"
-    r"|^\s*raise\s+\w+\s*,|print\s*>>",
+    r"|^\s*raise\s+\w+\s*,",
     re.MULTILINE,
 )
+# Parses in Python 3 as a shift of the print function, and fails only when it runs.
+PRINT_REDIRECTION = re.compile(r"^\s*print\s*>>", re.MULTILINE)
 PYTHON2_NAMES = re.compile(r"\b(raw_input|xrange|unichr|basestring)\s*\(|\.(iteritems|itervalues|has_key)\s*\(")
 
 
@@ -24,7 +26,7 @@ def is_python2(program: str) -> bool:
     if not _parses(program):
         return bool(PYTHON2_SYNTAX.search(program))
     found = PYTHON2_NAMES.search(program)
-    return bool(found) and not _defines(program, found[1] or found[2])
+    return bool(PRINT_REDIRECTION.search(program)) or bool(found) and not _defines(program, found[1] or found[2])
 
 
 def _defines(program: str, name: str) -> bool:

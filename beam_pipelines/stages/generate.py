@@ -103,7 +103,7 @@ def consensus(outputs: Sequence[Sequence[str | None]]) -> Vote | None:
     """The output list that most solutions share, None unless at least two do (paper, step 5).
 
     Lists are compared after the judge's usual normalization; a solution without an output on some input has no list.
-    The first list wins a tie.
+    The first list wins a tie. Agreement on nothing but empty outputs judges nothing and does not count.
     """
     lists = {
         s: tuple(normalized(text) for text in row) for s, row in enumerate(outputs) if all(t is not None for t in row)
@@ -112,7 +112,7 @@ def consensus(outputs: Sequence[Sequence[str | None]]) -> Vote | None:
         return None
     best, votes = Counter(lists.values()).most_common(1)[0]
     agreeing = tuple(s for s, row in lists.items() if row == best)
-    return Vote(best, agreeing) if votes >= MIN_AGREEING else None
+    return Vote(best, agreeing) if votes >= MIN_AGREEING and any(best) else None
 
 
 def normalized(output: str) -> str:

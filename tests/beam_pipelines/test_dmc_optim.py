@@ -1,0 +1,78 @@
+"""The prepared dataset: readable without TensorFlow, views that cost nothing, contents as recorded."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+from beam_pipelines import storage
+from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
+from beam_pipelines.records import Timing
+from tests.beam_pipelines import planted
+
+SPLITS = {"planted/a": "rl_train", "planted/b": "rl_train", "planted/c": "rl_test", "planted/d": "non_filterable"}
+
+
+def timed(name, **parts):
+    problem = planted.problem(name, **parts)
+    row = tuple(Timing(0.25 * (h + 1), 0.01, 3, 0) for h in range(len(problem.correct)))
+    return dataclasses.replace(
+        problem, timings=(row,) * len(problem.tests), measured_under=(("host", "here"),), robust_cv=0.5, length_r=0.1
+    )
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    root = tmp_path_factory.mktemp("dataset")
+    for name in "abcd":
+        storage.write(timed(name, incorrect=() if name == "b" else (planted.WRONG_ANSWER,)), directory=str(root / "r"))
+    return dmc_optim.prepare(root, records_directory=root / "r", splits=SPLITS)
+
+
+def ids(directory, split):
+    return {row["id"].decode() for row in tfds.builder_from_directory(directory).as_data_source(split=split)}
+
+
+def test_splits_and_views_hold_their_problems(directory):
+    assert ids(directory, "rl_train") == {"planted/a", "planted/b"}
+    assert ids(directory, "filterable") == {"planted/a", "planted/b", "planted/c"}
+    assert ids(directory, "non_filterable") == {"planted/d"}
+    assert ids(directory, "cleaned") == set(SPLITS)
+
+
+def test_views_share_the_files_of_the_splits(directory):
+    stored = {path.stat().st_ino for path in directory.glob("*.array_record-*")}
+    assert len(stored) == 3
+    assert len(list(directory.glob("*.array_record-*"))) == 3 + 2 + 3
+
+
+def test_an_example_holds_what_was_recorded(directory):
+    rows = {row["id"].decode(): row for row in tfds.builder_from_directory(directory).as_data_source(split="cleaned")}
+    row, problem = rows["planted/a"], timed("a")
+    assert [text.decode() for text in row["reference_program"]] == [one.program for one in problem.correct]
+    assert [text.decode() for text in row["test_input"]] == [test.input for test in problem.tests]
+    assert row["duration_s"].shape == row["status"].shape == (2, 6)
+    np.testing.assert_allclose(row["duration_s"][0], 0.25 * np.arange(1, 7))
+    assert (row["duration_s"].dtype, row["runs"].dtype, row["status"].dtype) == (np.float32, np.int32, np.int8)
+    assert row["test_kind"].dtype == np.int8
+    assert row["measured_under"] == b'{"host": "here"}'
+    assert len(rows["planted/b"]["incorrect_program"]) == 0
+
+
+READER = """
+import sys
+import grain
+import tensorflow_datasets as tfds
+source = tfds.builder_from_directory(sys.argv[1]).as_data_source(split="cleaned")
+batches = grain.MapDataset.source(source).shuffle(seed=0).map(lambda row: row["id"]).batch(2)
+found = sorted(name.decode() for batch in batches for name in batch)
+print(found == ["planted/a", "planted/b", "planted/c", "planted/d"], "tensorflow" in sys.modules)
+"""
+
+
+def test_grain_reads_it_in_a_process_without_tensorflow(directory):
+    done = subprocess.run([sys.executable, "-c", READER, directory], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]

@@ -1,0 +1,202 @@
+"""Raw problems become records: JSON Lines, CodeContests Parquet, tidy texts, Python 2."""
+
+import json
+import pathlib
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from beam_pipelines.commands import UserError
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.records import Label, Problem
+from beam_pipelines.sources import code_contests, jsonl
+from beam_pipelines.sources.languages import is_python2
+from beam_pipelines.sources.tidying import tidied
+from tests.beam_pipelines import planted
+
+SAMPLE = pathlib.Path(__file__).parents[2].parent / "shared" / "data" / "code_contests_sample.parquet"
+
+
+def test_a_json_line_becomes_the_problem_it_describes():
+    problem = planted.problem()
+    assert jsonl.parsed(json.dumps(planted.as_object(problem)).encode(), name="f:1") == problem
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        ({"statement": 3}, "statement = '3': expected str, got int"),
+        ({"tests": None}, "tests = 'None': expected list, got NoneType"),
+        ({"solutions": [{"program": "1"}]}, "label: expected this field"),
+        (
+            {"solutions": [{"program": "1", "label": "fine"}]},
+            "solutions[0].label = 'fine': expected correct or incorrect",
+        ),
+        ({"rating": "high"}, "rating = 'high': expected int, got str"),
+    ],
+)
+def test_a_broken_line_is_rejected_naming_the_field(change, detail):
+    rejection = jsonl.parsed(json.dumps(planted.as_object(planted.problem()) | change).encode(), name="f:1")
+    assert (rejection.stage, rejection.reason, rejection.detail) == ("read", "broken_record", detail)
+    assert rejection.problem_id == "planted/sum"
+
+
+@pytest.mark.parametrize(("line", "reason"), [(b"{", "not_json"), (b"\xff", "not_json"), (b"[1]", "not_an_object")])
+def test_a_line_that_is_no_object_is_rejected_under_its_number(line, reason):
+    rejection = jsonl.parsed(line, name="f:7")
+    assert (rejection.problem_id, rejection.reason) == ("f:7", reason)
+
+
+def test_blocks_of_lines_read_every_line_once(tmp_path):
+    path = tmp_path / "many.jsonl"
+    problems = [planted.problem(f"p{n}", statement="é" * n) for n in range(150)]
+    path.write_text("\n".join(json.dumps(planted.as_object(one)) for one in problems))
+    blocks = jsonl.blocks(path, limit=0)
+    assert [block[3] for block in blocks] == [64, 64, 22]
+    assert [record for block in blocks for record in jsonl.parsed_block(block, BuildOptions())] == problems
+    limited = jsonl.blocks(path, limit=70)
+    assert sum(block[3] for block in limited) == 70
+
+
+def rows(problems):
+    """The problems in the columns of CodeContests."""
+    return [
+        {
+            "name": one.id,
+            "description": one.statement,
+            "source": 2,
+            "difficulty": one.difficulty,
+            "cf_rating": one.rating,
+            "solutions": {
+                "language": [3] * len(one.correct) + [2],
+                "solution": [s.program for s in one.correct] + ["int main() {}"],
+            },
+            "incorrect_solutions": {
+                "language": [3] * len(one.incorrect),
+                "solution": [s.program for s in one.incorrect],
+            },
+            "public_tests": {"input": [t.input for t in one.tests[:1]], "output": [t.output for t in one.tests[:1]]},
+            "private_tests": {"input": [t.input for t in one.tests[1:]], "output": [t.output for t in one.tests[1:]]},
+            "generated_tests": {"input": [], "output": []},
+            "time_limit": {"seconds": 1, "nanos": 500_000_000},
+            "memory_limit_bytes": 64_000_000,
+        }
+        for one in problems
+    ]
+
+
+def parquet(path, problems, *, row_group_size=64):
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows(problems)), path, row_group_size=row_group_size)
+    return path
+
+
+def test_code_contests_rows_keep_origins_limits_and_python_solutions(tmp_path):
+    path = parquet(tmp_path / "a.parquet", [planted.problem("x")])
+    generators = tmp_path / "g.json"
+    generators.write_text(json.dumps({"planted/x": [planted.SUM_GENERATOR]}))
+    (block,) = code_contests.blocks([path], limit=0)
+    (problem,) = code_contests.rows_of(block, BuildOptions(generators=str(generators)))
+    assert problem.id == "code_contests/planted/x"
+    assert (problem.time_limit_s, problem.memory_limit_bytes, problem.category) == (1.5, 64_000_000, "rating_800")
+    assert [test.origin for test in problem.tests] == ["public", "private"]
+    assert [one.program for one in problem.correct] == list(planted.CORRECT_SUMS)
+    assert [one.label for one in problem.solutions].count(Label.INCORRECT) == 1
+    assert [one.program for one in problem.generators] == [planted.SUM_GENERATOR]
+    assert problem.trace[0].notes == (("other_language", 1),)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 5, 20, 41])
+def test_blocks_of_row_groups_read_every_row_once(tmp_path, limit):
+    files = [
+        parquet(tmp_path / f"{n}.parquet", [planted.problem(f"{n}/{i}") for i in range(20)], row_group_size=17)
+        for n in range(2)
+    ]
+    options = BuildOptions(limit=limit)
+    found = [p.id for block in code_contests.blocks(files, limit=limit) for p in code_contests.rows_of(block, options)]
+    assert len(found) == len(set(found)) == min(limit or 40, 40)
+    assert set(found[:1]) <= {"code_contests/planted/0/0"}
+
+
+def test_a_broken_row_is_rejected_with_its_name():
+    (row,) = rows([planted.problem()])
+    row["public_tests"]["output"] = []
+    rejection = code_contests.parsed(row, {})
+    assert rejection.problem_id == "code_contests/planted/sum"
+    assert rejection.detail == "public_tests: expected as many outputs as inputs, got 0 and 1"
+
+
+@pytest.mark.parametrize("make", [lambda path: path.write_bytes(b"PAR1 broken"), lambda path: None])
+def test_a_broken_or_missing_parquet_file_is_one_line(tmp_path, make):
+    make(tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=r"--input = .*: expected"):
+        code_contests.read(BuildOptions(input=str(tmp_path / "a.parquet")))
+
+
+def test_a_parquet_file_with_other_columns_is_one_line(tmp_path):
+    pyarrow.parquet.write_table(pyarrow.table({"name": ["a"]}), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match="expected CodeContests columns, without description"):
+        code_contests.read(BuildOptions(input=str(tmp_path / "a.parquet")))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": "text"}'])
+def test_a_generators_file_of_another_shape_is_one_line(tmp_path, text):
+    (tmp_path / "g.json").write_text(text)
+    with pytest.raises(UserError, match=r"--generators = .*: expected"):
+        code_contests.generators_of(str(tmp_path / "g.json"))
+
+
+def test_marks_and_carriage_returns_leave_texts():
+    problem = planted.problem(
+        correct=("\ufeffprint(1)\r\n",),
+        tests=(planted.original("1\r\n2\r\n", "\ufeff3\r"),),
+        statement="\ufeffRead.\r\n",
+    )
+    clean = tidied(problem)
+    assert clean.correct[0].program == "print(1)\n"
+    assert (clean.tests[0].input, clean.tests[0].output) == ("1\n2\n", "3\n")
+    assert clean.statement == "Read.\n"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "print 'a'",
+        "n = input()\nprint n\n",
+        "for i in xrange(3):\n    pass\n",
+        "n = int(raw_input())\nprint(n)\n",
+        "try:\n    pass\nexcept ValueError, e:\n    pass\n",
+        "import sys\nprint >>sys.stderr, 1\n",
+        "d = {}\nfor k, v in d.iteritems():\n    pass\n",
+    ],
+)
+def test_python_2_is_recognized(program):
+    assert is_python2(program)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        *planted.CORRECT_SUMS,
+        "xrange = range\nfor i in xrange(3):\n    print(i)\n",
+        "def raw_input():\n    return input()\nprint(raw_input())\n",
+        "for in range(3)",
+        "(" * 500,
+        "print\n",
+    ],
+)
+def test_python_3_and_plain_syntax_errors_are_not_python_2(program):
+    assert not is_python2(program)
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not SAMPLE.exists(), reason="the CodeContests sample is not beside the checkout")
+def test_the_real_sample_is_read_whole_and_none_of_it_is_python_2():
+    found = [
+        p for block in code_contests.blocks([SAMPLE], limit=0) for p in code_contests.rows_of(block, BuildOptions())
+    ]
+    assert len(found) == 58
+    assert all(isinstance(record, Problem) for record in found)
+    assert sum(len(problem.correct) for problem in found) == 4655
+    assert sum(len(problem.incorrect) for problem in found) == 62
+    assert not any(is_python2(one.program) for problem in found[:10] for one in problem.solutions)

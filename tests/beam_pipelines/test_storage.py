@@ -1,0 +1,39 @@
+"""Records on disk: equal after a round trip, one file a problem, never half a file."""
+
+import dataclasses
+
+from beam_pipelines import storage
+from beam_pipelines.records import Execution, Rejection, StageCount, Timing
+from tests.beam_pipelines import planted
+
+
+def full_problem(name="sum"):
+    problem = planted.problem(name, statement="é \ud800 \n")
+    width = len(problem.solutions)
+    return dataclasses.replace(
+        problem,
+        executions=((Execution("success", 0.5, 0.1, 2), *[None] * (width - 1)),) * 2,
+        timings=((Timing(0.5, 0.1, 3, 0),) * len(problem.correct),) * 2,
+        measured_under=(("host", "here"),),
+        robust_cv=0.5,
+        length_r=0.25,
+        trace=(StageCount("labels", 6, 1, 2, (("python2", 0.0),)),),
+    )
+
+
+def test_records_are_equal_after_a_round_trip():
+    for record in (full_problem(), Rejection("a", "labels", "correct_only", "é")):
+        assert storage.from_json(storage.to_json(record)) == record
+
+
+def test_a_problem_that_is_written_twice_is_there_once(tmp_path):
+    for name in ("a", "b", "a"):
+        storage.write(full_problem(name), directory=str(tmp_path))
+    assert sorted(record.id for record in storage.read(tmp_path)) == ["planted/a", "planted/b"]
+
+
+def test_what_a_killed_writer_left_is_not_read(tmp_path):
+    path = storage.write(full_problem(), directory=str(tmp_path))
+    (tmp_path / "half.json.123.part").write_bytes(b"half")
+    assert [record.id for record in storage.read(tmp_path)] == ["planted/sum"]
+    assert path.endswith(".json.gz")
