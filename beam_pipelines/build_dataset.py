@@ -18,7 +18,7 @@ import apache_beam as beam
 from rich.console import Console
 from rich.table import Table
 
-from beam_pipelines import execution, pipeline, report, storage
+from beam_pipelines import execution, pipeline, report, similarity, storage
 from beam_pipelines.commands import Parser, UserError, beam_options, require, run_job
 from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
 from beam_pipelines.options import BuildOptions, check
@@ -27,8 +27,10 @@ from beam_pipelines.stages import filterability, split
 
 COMPLETE = "COMPLETE"
 STORE = "executions.sqlite"
+TRACES = "traces.jsonl"
 WORK = "work"
-MINI_CALLS = 3
+# The embedded corpus is small, and its statements differ in a few words on purpose: only equal ones are duplicates.
+MINI_DEFAULTS = {"calls": 3, "similar": 1.0}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -55,6 +57,8 @@ def main(arguments: Sequence[str]) -> None:
         "stages": [dataclasses.asdict(row) for row in rows],
     }
     (output / "summary.json").write_text(json.dumps(summary, indent=2))
+    _write_traces(output / TRACES, work, splits)
+    shutil.rmtree(work)
     (output / COMPLETE).write_text("complete\n")
     _print_splits(summary)
 
@@ -68,8 +72,8 @@ def parse(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
         )
     known, rest = parser.parse_known_args(arguments)
     values = vars(known)
-    if values["source"] == "mini" and not _is_given("calls", arguments):
-        values["calls"] = MINI_CALLS
+    if values["source"] == "mini":
+        values |= {name: value for name, value in MINI_DEFAULTS.items() if not _is_given(name, arguments)}
     options = BuildOptions(**values)
     require(options.source in pipeline.SOURCES, "--source", options.source, f"one of {', '.join(pipeline.SOURCES)}")
     require(bool(options.output), "--output", options.output, "a directory for the dataset")
@@ -124,16 +128,32 @@ def _decided(
     options: BuildOptions, names: Sequence[str], *, work: pathlib.Path
 ) -> tuple[list[report.StageRow], dict[str, str]]:
     """The stage table and the split of every problem that was kept."""
-    splits: dict[str, str] = {}
-    members = []
-    for problem in storage.read(work / pipeline.PROBLEMS):
-        assert isinstance(problem, Problem)
-        if problem.split == filterability.FILTERABLE:
-            members.append(split.Member(problem.id, problem.category, problem.group))
-        splits[problem.id] = filterability.NON_FILTERABLE
+    kept = [_without_bulk(problem) for problem in storage.read(work / pipeline.PROBLEMS)]
+    groups = similarity.groups({problem.id: problem.statement for problem in kept}, similar=options.similar)
+    members = [
+        split.Member(problem.id, problem.category, problem.group or groups.get(problem.id, ""))
+        for problem in kept
+        if problem.split == filterability.FILTERABLE
+    ]
+    splits = {problem.id: filterability.NON_FILTERABLE for problem in kept}
     splits |= split.assign(members, test_share=options.test_share, seed=options.seed)
     rejections = storage.read(work / pipeline.REJECTIONS)
     return report.stage_rows(names, rejections, kept=len(splits)), splits
+
+
+def _without_bulk(problem: Problem) -> Problem:
+    """What the split needs of a problem; tests, programs and timings of a whole corpus would not fit into memory."""
+    return dataclasses.replace(problem, tests=(), solutions=(), timings=(), generators=(), trace=())
+
+
+def _write_traces(path: pathlib.Path, work: pathlib.Path, splits: dict[str, str]) -> None:
+    """One line a problem: what every stage left of it, and its split or the reason why it went."""
+    with path.open("w") as lines:
+        for record in storage.read(work / pipeline.PROBLEMS):
+            line = {"id": record.id, "split": splits[record.id]}
+            lines.write(json.dumps(line | {"trace": [dataclasses.asdict(step) for step in record.trace]}) + "\n")
+        for record in storage.read(work / pipeline.REJECTIONS):
+            lines.write(json.dumps(dataclasses.asdict(record)) + "\n")
 
 
 def _make(output: pathlib.Path) -> None:

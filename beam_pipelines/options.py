@@ -12,6 +12,7 @@ Check = tuple[Callable[[object], bool], str]
 POSITIVE: Check = (lambda value: value > 0, "a positive number")
 NOT_NEGATIVE: Check = (lambda value: value >= 0, "a number that is not negative")
 OPEN_SHARE: Check = (lambda value: 0 < value < 1, "a share between 0 and 1")
+OPEN_CLOSED: Check = (lambda value: 0 < value <= 1, "a share above 0, at most 1")
 ANY: Check = (lambda value: True, "")
 
 
@@ -26,6 +27,8 @@ class BuildOptions:
     input: str = option("", "file or directory that the source reads")
     output: str = option("", "directory of the dataset")
     generators: str = option("", "JSON file: problem name -> sources of input generators")
+    evaluation_sets: str = option("", "comma-separated JSON Lines or Parquet files that the corpus must not contain")
+    similar: float = option(0.8, "share of equal MinHash places from which statements are duplicates", OPEN_CLOSED)
     limit: int = option(0, "problems to read at most; 0: all", NOT_NEGATIVE)
     calls: int = option(5, "calls of each generator method in a campaign (paper: 5)", POSITIVE)
     attempts: int = option(10, "generators tried for a problem at most (paper: 10)", POSITIVE)

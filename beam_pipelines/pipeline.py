@@ -12,8 +12,18 @@ import apache_beam as beam
 from beam_pipelines import storage
 from beam_pipelines.execution import Connection
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.sources import code_contests, embedded, jsonl
-from beam_pipelines.stages import classify, filter_tests, filterability, generate, labels, non_empty, thresholds, time
+from beam_pipelines.sources import code_contests, embedded, evaluation_sets, jsonl
+from beam_pipelines.stages import (
+    classify,
+    deduplicate,
+    filter_tests,
+    filterability,
+    generate,
+    labels,
+    non_empty,
+    thresholds,
+    time,
+)
 from beam_pipelines.stages import validate as validation
 from beam_pipelines.stages.stage import KEPT, REJECTED, Stage
 
@@ -37,7 +47,9 @@ def connection(options: BuildOptions, *, store: str) -> Connection:
 
 def stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
     """The stages in the order in which a problem passes them."""
+    held_out = deduplicate.evaluation_set(evaluation_sets.read(options.evaluation_sets))
     steps = [
+        deduplicate.stage(held_out, similar=options.similar),
         labels.stage(
             max_solutions=options.max_solutions, max_original_tests=options.max_original_tests, seed=options.seed
         ),

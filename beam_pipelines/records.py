@@ -119,12 +119,13 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True)
 class Rejection:
-    """Why a stage let a problem go; goes to the side output and into the stage table."""
+    """Why a stage let a problem go, and what earlier stages had left of it; goes to the side output."""
 
     problem_id: str
     stage: str
     reason: str
     detail: str = ""
+    trace: tuple[StageCount, ...] = ()
 
 
 def with_tests(problem: Problem, kept: Sequence[int]) -> Problem:

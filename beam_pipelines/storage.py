@@ -34,7 +34,9 @@ def to_json(record: Problem | Rejection) -> str:
 
 def from_json(text: str) -> Problem | Rejection:
     value = json.loads(text)
-    if value.pop("record") == "Rejection":
+    kind = value.pop("record")
+    value["trace"] = tuple(StageCount(**{**one, "notes": _pairs(one["notes"])}) for one in value["trace"])
+    if kind == "Rejection":
         return Rejection(**value)
     value["solutions"] = tuple(Solution(**{**one, "label": Label(one["label"])}) for one in value["solutions"])
     value["tests"] = tuple(Test(**one) for one in value["tests"])
@@ -42,7 +44,6 @@ def from_json(text: str) -> Problem | Rejection:
     value["timings"] = tuple(tuple(Timing(**one) for one in row) for row in value["timings"])
     value["executions"] = tuple(tuple(one and Execution(**one) for one in row) for row in value["executions"])
     value["measured_under"] = _pairs(value["measured_under"])
-    value["trace"] = tuple(StageCount(**{**one, "notes": _pairs(one["notes"])}) for one in value["trace"])
     return Problem(**value)
 
 

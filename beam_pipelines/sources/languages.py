@@ -26,7 +26,7 @@ def is_python2(program: str) -> bool:
     if not _parses(program):
         return bool(PYTHON2_SYNTAX.search(program))
     found = PYTHON2_NAMES.search(program)
-    return bool(PRINT_REDIRECTION.search(program)) or bool(found) and not _defines(program, found[1] or found[2])
+    return bool(PRINT_REDIRECTION.search(program)) or (bool(found) and not _defines(program, found[1] or found[2]))
 
 
 def _defines(program: str, name: str) -> bool:

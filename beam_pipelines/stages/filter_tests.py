@@ -30,7 +30,8 @@ def filter_tests(problem: Problem, *, thresholds: Thresholds) -> Problem:
         failure_shares(without_timeouts, thresholds), thresholds.failure_share, thresholds.failure_removal_cap
     )
     left = without(without_timeouts, failures)
-    return counted(left, name(thresholds), removed_timeout=len(timeouts), removed_failure=len(failures))
+    removed = {"removed_timeout": len(timeouts), "removed_failure": len(failures)}
+    return counted(left, name(thresholds), **removed, **verdicts.pass_rates(left, when="filtered"))
 
 
 def timeout_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:

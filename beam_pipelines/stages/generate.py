@@ -53,15 +53,18 @@ def stage(connection: Connection, campaign: Campaign) -> Stage:
 def generate(problem: Problem, executor: Executor, *, campaign: Campaign) -> Problem:
     """The problem with the tests of all accepted attempts and their executions; never rejects.
 
-    The trace counts attempts, accepted ones and, by reason, those that were turned down.
+    The trace counts attempts, accepted ones and, by reason, those that were turned down, and how the pass rates of
+    correct and incorrect solutions changed before any filter saw the new tests.
     """
     stage_name = name(campaign.thresholds)
     outcomes: Counter[str] = Counter()
+    rates = verdicts.pass_rates(problem, when="before")
     for index, generator in enumerate(problem.generators[: campaign.attempts]):
         outcome = attempt(problem, executor, generator=generator, campaign=campaign, index=index)
         outcomes["accepted" if isinstance(outcome, Problem) else outcome] += 1
         problem = outcome if isinstance(outcome, Problem) else problem
-    return counted(problem, stage_name, attempts=sum(outcomes.values()), **outcomes)
+    rates |= verdicts.pass_rates(problem, when="generated")
+    return counted(problem, stage_name, attempts=sum(outcomes.values()), **outcomes, **rates)
 
 
 def attempt(

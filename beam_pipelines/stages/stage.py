@@ -20,7 +20,7 @@ Decision = Callable[..., Problem | Rejection]
 
 
 def reject(problem: Problem, stage: str, reason: str, detail: str = "") -> Rejection:
-    return Rejection(problem_id=problem.id, stage=stage, reason=reason, detail=detail)
+    return Rejection(problem_id=problem.id, stage=stage, reason=reason, detail=detail, trace=problem.trace)
 
 
 def counted(problem: Problem, stage: str, **notes: float) -> Problem:

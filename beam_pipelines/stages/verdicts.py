@@ -59,6 +59,16 @@ def correct_columns(problem: Problem) -> list[int]:
     return [s for s, solution in enumerate(problem.solutions) if solution.label is Label.CORRECT]
 
 
+def pass_rates(problem: Problem, *, when: str) -> dict[str, float]:
+    """Shares of correct and of incorrect solutions that pass every test, named for the trace (paper L1528-1595)."""
+    rates = {}
+    for label in Label:
+        columns = [s for s, solution in enumerate(problem.solutions) if solution.label is label]
+        passing = sum(passes(column(problem, s)) for s in columns)
+        rates[f"{label}_pass_rate_{when}"] = passing / len(columns) if columns else 0.0
+    return rates
+
+
 def share(cells: Sequence[Cell], predicate: Callable[[Cell], bool]) -> float:
     """Share of the decided cells for which the predicate holds; 0 where none is decided."""
     decided = [cell for cell in cells if is_decided(cell)]

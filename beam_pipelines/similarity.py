@@ -1,0 +1,78 @@
+"""How alike two statements are: normalized text, MinHash signatures, groups of near-duplicates. Pure.
+
+A signature holds, for each of 128 hash functions, the smallest hash among the word triples of a text; the share of
+equal places estimates the Jaccard similarity of the two sets of triples with a standard error below 0.045.
+"""
+
+import re
+import unicodedata
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+PERMUTATIONS = 128
+BANDS = 32
+WORDS_A_SHINGLE = 3
+SIMILAR = 0.8
+_PRIME = np.uint64(4294967311)
+_DRAW = np.random.default_rng(1)
+# Factors below 2**31 keep factor x hash within 64 bits.
+_FACTORS = _DRAW.integers(1, 2**31, PERMUTATIONS, np.uint64)[:, None]
+_OFFSETS = _DRAW.integers(0, 2**31, PERMUTATIONS, np.uint64)[:, None]
+
+
+def normalized(text: str) -> str:
+    """Lower case words and numbers alone: layout, punctuation, marks and Unicode variants do not tell texts apart."""
+    return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
+
+
+def signature(text: str) -> np.ndarray:
+    """uint64[128]: MinHash signature of a text's word triples (a text of fewer words is its own only shingle)."""
+    words = normalized(text).split()
+    count = max(1, len(words) - WORDS_A_SHINGLE + 1)
+    shingles = {" ".join(words[n : n + WORDS_A_SHINGLE]) for n in range(count)}
+    hashes = np.array([zlib.crc32(one.encode("utf-8", "surrogatepass")) for one in sorted(shingles)], np.uint64)
+    return ((_FACTORS * hashes + _OFFSETS) % _PRIME).min(axis=1)
+
+
+def similarity(one: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Estimated Jaccard similarity, in [0, 1], of a signature and each row of others."""
+    return (others == one).mean(axis=-1)
+
+
+def groups(statements: Mapping[str, str], *, similar: float = SIMILAR) -> dict[str, str]:
+    """The group of every problem that has a near-duplicate: id -> the first id of its group, in order of ids.
+
+    Near-duplicates share at least one of 32 bands of their signatures (probability above 0.9999 at similarity 0.8) and
+    are then compared whole; being a duplicate passes on (a ~ b, b ~ c puts all three together).
+    """
+    ids = sorted(statements)
+    signatures = np.array([signature(statements[name]) for name in ids]).reshape(len(ids), PERMUTATIONS)
+    root = list(range(len(ids)))
+    for bucket in _buckets(signatures):
+        first = bucket[0]
+        for other in bucket[1:]:
+            if similarity(signatures[first], signatures[other]) >= similar:
+                low, high = sorted((_find(root, first), _find(root, other)))
+                root[high] = low
+    found = [_find(root, index) for index in range(len(ids))]
+    sizes = np.bincount(found, minlength=len(ids))
+    return {ids[index]: ids[top] for index, top in enumerate(found) if sizes[top] > 1}
+
+
+def _buckets(signatures: np.ndarray) -> Iterable[Sequence[int]]:
+    """Indices of texts that share a band, for every band."""
+    for band in np.split(signatures, BANDS, axis=1):
+        buckets: dict[bytes, list[int]] = defaultdict(list)
+        for index, part in enumerate(band):
+            buckets[part.tobytes()].append(index)
+        yield from (bucket for bucket in buckets.values() if len(bucket) > 1)
+
+
+def _find(root: list[int], index: int) -> int:
+    while root[index] != index:
+        root[index] = root[root[index]]
+        index = root[index]
+    return index

@@ -1,0 +1,78 @@
+"""Decontamination and statement quality: nothing that an evaluation set asks, nothing that cannot be read (stage 1).
+
+Where the paper asks a language model whether a statement is malformed, these are rules that a reader can check.
+"""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from beam_pipelines import similarity
+from beam_pipelines.records import Problem, Rejection
+from beam_pipelines.stages.stage import Stage, counted, reject
+
+NAME = "deduplicate"
+MIN_WORDS = 5
+WORDS_A_PICTURE = 20
+# What the scrapers of contest archives leave where a formula or a drawing was.
+PICTURE = re.compile(r"<image>|!\[[^\]]*\]\(|<img\b", re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EvaluationSet:
+    """Statements that must not be trained on: names, normalized texts and uint64[n, 128] signatures."""
+
+    names: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    signatures: np.ndarray = dataclasses.field(
+        default_factory=lambda: np.zeros((0, similarity.PERMUTATIONS), np.uint64)
+    )
+
+
+def evaluation_set(statements: Mapping[str, str]) -> EvaluationSet:
+    if not statements:
+        return EvaluationSet()
+    return EvaluationSet(
+        names=tuple(statements),
+        texts=tuple(similarity.normalized(text) for text in statements.values()),
+        signatures=np.array([similarity.signature(text) for text in statements.values()]),
+    )
+
+
+def stage(held_out: EvaluationSet, *, similar: float) -> Stage:
+    return Stage(NAME, functools.partial(deduplicate, held_out=held_out, similar=similar))
+
+
+def deduplicate(
+    problem: Problem, *, held_out: EvaluationSet, similar: float = similarity.SIMILAR
+) -> Problem | Rejection:
+    """Rejects problems of an evaluation set, word for word or nearly, and statements that cannot be understood."""
+    if reason := quality(problem.statement):
+        return reject(problem, NAME, reason)
+    text = similarity.normalized(problem.statement)
+    if text in held_out.texts:
+        return reject(problem, NAME, "evaluation_duplicate", held_out.names[held_out.texts.index(text)])
+    if held_out.names:
+        alike = similarity.similarity(similarity.signature(problem.statement), held_out.signatures)
+        closest = int(alike.argmax())
+        if alike[closest] >= similar:
+            detail = f"{held_out.names[closest]}, similarity {alike[closest]:.2f}"
+            return reject(problem, NAME, "evaluation_near_duplicate", detail)
+    return counted(problem, NAME)
+
+
+def quality(statement: str) -> str:
+    """The first rule that a statement breaks, empty if none."""
+    words = similarity.normalized(statement).split()
+    if not words:
+        return "statement_missing"
+    if len(words) < MIN_WORDS:
+        return "statement_too_short"
+    if "\ufffd" in statement or any(ord(one) < 32 and one not in "\n\t\r\f" for one in statement):
+        return "statement_garbled"
+    if len(PICTURE.findall(statement)) * WORDS_A_PICTURE > len(words):
+        return "statement_needs_pictures"
+    return ""

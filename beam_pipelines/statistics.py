@@ -1,0 +1,125 @@
+"""What a dataset looks like: filterability, durations and their tails. Pure: from examples to tables.
+
+An example is a row of the dataset as TFDS gives it. All tables use a test's mean seconds over references, in which a
+timeout counts 10 s (paper L1803), so that every problem weighs by its tests and not by its number of solutions.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from beam_pipelines.stages.filterability import MIN_LENGTH_R, pearson, robust_cv
+from optimrl_jax.arrays import Status, TestKind
+
+Example = Mapping[str, object]
+Selection = Callable[[Example], np.ndarray]
+
+SLOW_S = 1.0
+VERY_SLOW_S = 3.0
+SLOW_SHARE = 0.1
+
+
+def _of_kind(kind: TestKind) -> Selection:
+    return lambda example: np.asarray(example["test_kind"]) == kind
+
+
+def _of_origin(origin: str) -> Selection:
+    return lambda example: np.array([text == origin.encode() for text in example["test_origin"]], bool)
+
+
+CATEGORIES: dict[str, Selection] = {
+    "public": _of_origin("public"),
+    "private": _of_origin("private"),
+    "generated": _of_origin("generated"),
+    "original": _of_kind(TestKind.ORIGINAL),
+    "correctness": _of_kind(TestKind.ADDED),
+    "optimization": _of_kind(TestKind.OPTIMIZATION),
+}
+
+
+def mean_seconds(example: Example) -> np.ndarray:
+    """float[k]: mean duration of each test over references with a recorded run, NaN where there is none."""
+    is_usable = np.isin(example["status"], (Status.SUCCESS, Status.TIMEOUT))
+    count = is_usable.sum(axis=1)
+    total = np.where(is_usable, example["duration_s"], 0).sum(axis=1)
+    return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+
+
+def characters(example: Example) -> np.ndarray:
+    """float[k]: Unicode characters of input and expected output together."""
+    texts = zip(example["test_input"], example["test_output"], strict=True)
+    return np.array([len(_text(given)) + len(_text(wanted)) for given, wanted in texts], float)
+
+
+def filterability(examples: Sequence[Example], *, min_robust_cv: float = 0.3) -> dict[str, dict[str, int]]:
+    """Problems that are duration (D) and length (L) filterable on each category of tests (paper's table, L1829).
+
+    `problems` counts those with at least two tests of the category; the others show no spread and count nowhere.
+    """
+    table = {}
+    for name, select in CATEGORIES.items():
+        sides = [_sides(example, select(example), min_robust_cv) for example in examples if select(example).sum() > 1]
+        table[name] = {
+            "problems": len(sides),
+            "duration": sum(d for d, _ in sides),
+            "length": sum(r for _, r in sides),
+            "both": sum(d and r for d, r in sides),
+            "neither": sum(not d and not r for d, r in sides),
+        }
+    return table
+
+
+def durations(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
+    """Pooled seconds of each category that has tests (paper's table, L1912), shares in [0, 1]."""
+    table = {}
+    for name, select in CATEGORIES.items():
+        seconds = pooled(examples, select)
+        if seconds.size:
+            p50, p90, p95, p99 = np.percentile(seconds, [50, 90, 95, 99])
+            table[name] = {
+                "tests": int(seconds.size),
+                "mean_s": float(seconds.mean()),
+                "median_s": float(p50),
+                "p90_s": float(p90),
+                "p95_s": float(p95),
+                "p99_s": float(p99),
+                "slow_share": float((seconds > SLOW_S).mean()),
+            }
+    return table
+
+
+def tails(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
+    """How slow tests spread over problems, by category (paper's table, L1936)."""
+    table = {}
+    for name, select in CATEGORIES.items():
+        suites = [seconds for seconds in (_finite(example, select) for example in examples) if seconds.size]
+        if suites:
+            ratios = [np.percentile(s, 99) / np.median(s) for s in suites if np.median(s) > 0]
+            table[name] = {
+                "problems": len(suites),
+                "median_p99_over_median": float(np.median(ratios)) if ratios else 0.0,
+                "problems_with_slow_tests_share": float(np.mean([(s > SLOW_S).mean() >= SLOW_SHARE for s in suites])),
+                "problems_with_very_slow_test_share": float(np.mean([(s > VERY_SLOW_S).any() for s in suites])),
+            }
+    return table
+
+
+def pooled(examples: Sequence[Example], select: Selection) -> np.ndarray:
+    """Seconds of all selected tests of all problems in one array."""
+    suites = [_finite(example, select) for example in examples]
+    return np.concatenate(suites) if suites else np.zeros(0)
+
+
+def _finite(example: Example, select: Selection) -> np.ndarray:
+    seconds = mean_seconds(example)[select(example)]
+    return seconds[np.isfinite(seconds)]
+
+
+def _sides(example: Example, is_selected: np.ndarray, min_robust_cv: float) -> tuple[bool, bool]:
+    seconds = mean_seconds(example)[is_selected]
+    r = pearson(characters(example)[is_selected], seconds)
+    return robust_cv(seconds) >= min_robust_cv, r >= MIN_LENGTH_R
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,66 @@
+"""A caller's mistake is one clear line and exit code 2, and leaves nothing that looks whole."""
+
+import signal
+
+import pytest
+
+from beam_pipelines import build_dataset
+from beam_pipelines.commands import UserError, beam_options, run_job
+
+
+@pytest.fixture(autouse=True)
+def _own_signal_handlers():
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--source=nowhere"], "--source = 'nowhere': expected one of mini, "),
+        (["--source=mini", "--output="], "--output = '': expected a directory for the dataset"),
+        (["--unknown=1"], "unknown flag '--unknown=1': expected one of this job (--help) or of Apache Beam"),
+        (["--calls=0"], "--calls = 0: expected a positive number (calls of each generator method"),
+        (["--calls=many"], "argument --calls: invalid int value: 'many'"),
+        (["--limit_s=nan"], "--limit_s = nan: expected a finite number"),
+        (["--test_share=1"], "--test_share = 1.0: expected a share between 0 and 1"),
+        (["--source=jsonl", "--input=absent.jsonl"], "--input = 'absent.jsonl': expected an existing file"),
+        (["--source=code_contests", "--input=absent"], "--input = 'absent': expected a Parquet file or a directory"),
+        (["--source=jsonl", "--input={empty}"], "expected at least one problem that survives all stages, found none"),
+        (["--output={empty}"], "expected a directory (File exists)"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, capsys, arguments, line):
+    empty = tmp_path / "empty"
+    empty.write_text("")
+    output = tmp_path / "out"
+    given = [argument.format(empty=empty) for argument in arguments]
+    assert run_job(build_dataset.main, [f"--output={output}", *given], name="build_dataset") == 2
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last.startswith("build_dataset: ")
+    assert line in last
+    assert not (output / "COMPLETE").exists()
+
+
+def test_an_interrupt_ends_with_its_own_exit_code(capsys):
+    def interrupted(arguments):
+        raise KeyboardInterrupt
+
+    assert run_job(interrupted, [], name="job") == 130
+    assert "start the same command again" in capsys.readouterr().err
+
+
+def test_a_fault_of_our_own_keeps_its_traceback():
+    def broken(arguments):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_job(broken, [], name="job")
+
+
+def test_beam_options_pass_and_misspelt_ones_do_not():
+    options = beam_options(["--direct_num_workers=2", "--runner=DirectRunner"])
+    assert options.get_all_options()["direct_num_workers"] == 2
+    with pytest.raises(UserError, match="unknown flag '--direct_num_worker=2'"):
+        beam_options(["--direct_num_worker=2"])

@@ -1,0 +1,105 @@
+"""Decontamination, near-duplicates and statement quality."""
+
+import json
+
+import numpy as np
+import pytest
+
+from beam_pipelines import similarity
+from beam_pipelines.commands import UserError
+from beam_pipelines.records import Problem
+from beam_pipelines.sources import evaluation_sets
+from beam_pipelines.stages.deduplicate import EvaluationSet, deduplicate, evaluation_set, quality
+from tests.beam_pipelines import planted
+
+SENTENCE = "the cook lays n plates on a long table and counts the guests who sit at each end before the soup is cold"
+WORDS = SENTENCE.split()
+
+
+def text_of(draw, count):
+    return " ".join(draw.choice(WORDS, count))
+
+
+def jaccard(one, other):
+    def triples(text):
+        words = similarity.normalized(text).split()
+        return {tuple(words[n : n + 3]) for n in range(len(words) - 2)}
+
+    return len(triples(one) & triples(other)) / len(triples(one) | triples(other))
+
+
+def test_normalized_text_ignores_layout_case_marks_and_unicode_variants():
+    assert similarity.normalized("Print  the SUM,\n (ｎ ≤ 10)!") == similarity.normalized("print the sum n 10")
+
+
+def test_signatures_estimate_the_jaccard_similarity_of_word_triples():
+    draw = np.random.default_rng(0)
+    errors = []
+    for _ in range(40):
+        one = text_of(draw, 80)
+        words = one.split()
+        words[: int(draw.integers(0, 80))] = text_of(draw, 20).split()
+        other = " ".join(words)
+        estimate = similarity.similarity(similarity.signature(one), similarity.signature(other)[None])[0]
+        errors.append(estimate - jaccard(one, other))
+    assert np.sqrt(np.mean(np.square(errors))) < 0.06, "the standard error at 128 places is at most 0.045"
+    assert abs(np.mean(errors)) < 0.03
+
+
+def test_groups_hold_near_duplicates_and_nothing_else():
+    draw = np.random.default_rng(1)
+    long_text = text_of(draw, 120)
+    statements = {f"other{n}": text_of(draw, 120) for n in range(30)}
+    statements |= {"b": long_text, "a": long_text + " please", "c": "Hello! " + long_text.upper()}
+    assert similarity.groups(statements) == {"a": "a", "b": "a", "c": "a"}
+    assert similarity.groups({}) == {}
+
+
+def test_only_equal_texts_are_duplicates_at_similarity_one():
+    draw = np.random.default_rng(2)
+    text = text_of(draw, 60)
+    assert similarity.groups({"a": text, "b": text + " more", "c": text + "!"}, similar=1.0) == {"a": "a", "c": "a"}
+
+
+def test_a_problem_of_an_evaluation_set_goes():
+    draw = np.random.default_rng(3)
+    known, fresh = text_of(draw, 90), text_of(draw, 90)
+    held_out = evaluation_set({"bench/7": known})
+
+    def outcome(statement):
+        return deduplicate(planted.problem(statement=statement), held_out=held_out)
+
+    assert (outcome(known.title()).reason, outcome(known.title()).detail) == ("evaluation_duplicate", "bench/7")
+    assert outcome(known + " in the end").reason == "evaluation_near_duplicate"
+    assert isinstance(outcome(fresh), Problem)
+    assert isinstance(deduplicate(planted.problem(statement=known), held_out=EvaluationSet()), Problem)
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("  \n!", "statement_missing"),
+        ("Print it.", "statement_too_short"),
+        ("Read the numbers and print their s\ufffdm today.", "statement_garbled"),
+        ("Read the numbers and print\x00 their sum.", "statement_garbled"),
+        ("Look at <image> and print what the ![a](b) shows.", "statement_needs_pictures"),
+        ("Read n and n numbers. Print their sum.", ""),
+        ("Read n where <image> holds. " + "Print the sum of the numbers that follow it. " * 6, ""),
+    ],
+)
+def test_statements_that_cannot_be_understood_have_a_reason(statement, reason):
+    assert quality(statement) == reason
+
+
+def test_evaluation_sets_are_read_from_json_lines(tmp_path):
+    file = tmp_path / "bench.jsonl"
+    file.write_text(json.dumps({"question_id": "q1", "question_content": "Add."}) + "\n" + json.dumps({"text": "Sub."}))
+    assert evaluation_sets.read(str(file)) == {"bench.jsonl/q1": "Add.", "bench.jsonl/1": "Sub."}
+    assert evaluation_sets.read("") == {}
+
+
+@pytest.mark.parametrize("text", ["{", '{"id": 1}'])
+def test_a_broken_evaluation_set_is_one_line(tmp_path, text):
+    (tmp_path / "bench.jsonl").write_text(text)
+    with pytest.raises(UserError, match=r"--evaluation_sets = .*: expected|record 0: expected one of"):
+        evaluation_sets.read(str(tmp_path / "bench.jsonl"))
