@@ -12,7 +12,7 @@ import apache_beam as beam
 from beam_pipelines import storage
 from beam_pipelines.execution import Connection
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.sources import code_contests, embedded, evaluation_sets, jsonl
+from beam_pipelines.sources import code_contests, embedded, evaluation_sets, jsonl, problem_packages
 from beam_pipelines.stages import (
     classify,
     deduplicate,
@@ -29,7 +29,17 @@ from beam_pipelines.stages.stage import KEPT, REJECTED, Stage
 
 Source = Callable[[BuildOptions], beam.PTransform]
 
-SOURCES: dict[str, Source] = {"mini": embedded.read, "code_contests": code_contests.read, "jsonl": jsonl.read}
+SOURCES: dict[str, Source] = {
+    "mini": embedded.read,
+    "code_contests": code_contests.read,
+    "jsonl": jsonl.read,
+    "packages": problem_packages.read,
+}
+    "mini": embedded.read,
+    "code_contests": code_contests.read,
+    "jsonl": jsonl.read,
+    "packages": problem_packages.read,
+}
 ROUNDS = (thresholds.CORRECTNESS, thresholds.OPTIMIZATION)
 PROBLEMS = "problems"
 REJECTIONS = "rejections"

@@ -1,11 +1,9 @@
 """Edge: CodeContests from Parquet files in the layout in which the Hugging Face hub publishes them.
 
 Original tests keep their origin (public, private, generated) and that order. Solutions in other languages than Python
-are left out and counted in the trace; generators come from a JSON file that maps problem names to program texts.
+are left out and counted in the trace.
 """
 
-import functools
-import json
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +12,9 @@ import apache_beam as beam
 import pyarrow
 import pyarrow.parquet
 
-from beam_pipelines.commands import UserError, existing, require
+from beam_pipelines.commands import UserError, require
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, Test
+from beam_pipelines.records import Label, Problem, Rejection, Solution, Test
 from beam_pipelines.sources.reading import Broken, Reading, optional, required
 from beam_pipelines.stages.stage import counted
 from optimrl_jax.arrays import TestKind
@@ -36,8 +34,6 @@ def read(options: BuildOptions) -> beam.PTransform:
     require(bool(options.input) and source.exists(), "--input", options.input, "a Parquet file or a directory of them")
     files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
     require(bool(files), "--input", options.input, "at least one Parquet file")
-    if options.generators:
-        generators_of(options.generators)
     return Reading(blocks(files, limit=options.limit), rows_of, options)
 
 
@@ -61,23 +57,22 @@ def blocks(files: Sequence[pathlib.Path], *, limit: int) -> list[Block]:
 
 def rows_of(block: Block, options: BuildOptions) -> Iterator[Problem | Rejection]:
     path, group, part, parts, rows = block
-    generators = generators_of(options.generators) if options.generators else {}
     batches = pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=ROWS_A_BATCH, row_groups=[group])
     for index, batch in enumerate(batches):
         if index % parts == part:
             for row in batch.to_pylist()[: max(0, rows - index * ROWS_A_BATCH)]:
-                yield parsed(row, generators)
+                yield parsed(row)
 
 
-def parsed(row: Mapping[str, object], generators: Mapping[str, Sequence[str]]) -> Problem | Rejection:
+def parsed(row: Mapping[str, object]) -> Problem | Rejection:
     """One row as a problem, or why it is none."""
     try:
-        return from_row(row, generators)
+        return from_row(row)
     except Broken as error:
         return Rejection(f"code_contests/{row.get('name')}", "read", "broken_record", str(error))
 
 
-def from_row(row: Mapping[str, object], generators: Mapping[str, Sequence[str]]) -> Problem:
+def from_row(row: Mapping[str, object]) -> Problem:
     """A problem from one row; raises Broken naming the column."""
     name = required(row, "name", str)
     solutions = _solutions(row, "solutions", Label.CORRECT) + _solutions(row, "incorrect_solutions", Label.INCORRECT)
@@ -94,7 +89,6 @@ def from_row(row: Mapping[str, object], generators: Mapping[str, Sequence[str]])
         memory_limit_bytes=optional(row, "memory_limit_bytes", int, 256 << 20),
         solutions=tuple(one for one in solutions if one is not None),
         tests=tuple(test for origin in ORIGINS for test in _tests(row, origin)),
-        generators=tuple(Generator(f"{name}/{n}", text) for n, text in enumerate(generators.get(name, ()))),
     )
     return counted(problem, "read", other_language=sum(one is None for one in solutions))
 
@@ -118,20 +112,6 @@ def _tests(row: Mapping[str, object], origin: str) -> list[Test]:
     if len(inputs) != len(outputs):
         raise Broken(f"{origin}_tests: expected as many outputs as inputs, got {len(outputs)} and {len(inputs)}")
     return [Test(int(TestKind.ORIGINAL), i, o, origin) for i, o in zip(inputs, outputs, strict=True)]
-
-
-@functools.lru_cache(maxsize=1)
-def generators_of(path: str) -> dict[str, list[str]]:
-    """The generators file: problem name -> program texts; raises UserError where it is something else."""
-    try:
-        value = json.loads(existing(path, "--generators").read_text())
-    except ValueError as error:
-        raise UserError(f"--generators = {path!r}: expected JSON ({error})") from None
-    is_map = isinstance(value, dict) and all(
-        isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in value.values()
-    )
-    require(is_map, "--generators", path, "an object that maps problem names to lists of program texts")
-    return value
 
 
 def _opened(path: pathlib.Path) -> pyarrow.parquet.ParquetFile:

@@ -6,6 +6,7 @@ import apache_beam as beam
 
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Problem, Rejection
+from beam_pipelines.sources import generator_files
 from beam_pipelines.sources.tidying import tidied
 from beam_pipelines.stages.stage import KEPT, REJECTED
 
@@ -22,6 +23,8 @@ class Reading(beam.PTransform):
 
     def __init__(self, blocks: Sequence[Block], parse: Parse, options: BuildOptions) -> None:
         super().__init__(label="read")
+        # A generators file that does not fit is the caller's mistake and shows before anything runs.
+        generator_files.read(options.generators)
         self._blocks = list(blocks)
         self._parse = parse
         self._options = options
@@ -37,10 +40,13 @@ class _ReadBlock(beam.DoFn):
         self._parse = parse
         self._options = options
 
+    def setup(self) -> None:
+        self._generators = generator_files.read(self._options.generators)
+
     def process(self, block: Block) -> Iterator[Problem]:
         for record in self._parse(block, self._options):
             if isinstance(record, Problem):
-                yield tidied(record)
+                yield generator_files.with_generators(tidied(record), self._generators)
             else:
                 yield beam.pvalue.TaggedOutput(REJECTED, record)
 

@@ -10,7 +10,7 @@ import pytest
 from beam_pipelines.commands import UserError
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Label, Problem
-from beam_pipelines.sources import code_contests, jsonl
+from beam_pipelines.sources import code_contests, generator_files, jsonl, problem_packages
 from beam_pipelines.sources.languages import is_python2
 from beam_pipelines.sources.tidying import tidied
 from tests.beam_pipelines import planted
@@ -93,16 +93,13 @@ def parquet(path, problems, *, row_group_size=64):
 
 def test_code_contests_rows_keep_origins_limits_and_python_solutions(tmp_path):
     path = parquet(tmp_path / "a.parquet", [planted.problem("x")])
-    generators = tmp_path / "g.json"
-    generators.write_text(json.dumps({"planted/x": [planted.SUM_GENERATOR]}))
     (block,) = code_contests.blocks([path], limit=0)
-    (problem,) = code_contests.rows_of(block, BuildOptions(generators=str(generators)))
+    (problem,) = code_contests.rows_of(block, BuildOptions())
     assert problem.id == "code_contests/planted/x"
     assert (problem.time_limit_s, problem.memory_limit_bytes, problem.category) == (1.5, 64_000_000, "rating_800")
     assert [test.origin for test in problem.tests] == ["public", "private"]
     assert [one.program for one in problem.correct] == list(planted.CORRECT_SUMS)
     assert [one.label for one in problem.solutions].count(Label.INCORRECT) == 1
-    assert [one.program for one in problem.generators] == [planted.SUM_GENERATOR]
     assert problem.trace[0].notes == (("other_language", 1),)
 
 
@@ -121,7 +118,7 @@ def test_blocks_of_row_groups_read_every_row_once(tmp_path, limit):
 def test_a_broken_row_is_rejected_with_its_name():
     (row,) = rows([planted.problem()])
     row["public_tests"]["output"] = []
-    rejection = code_contests.parsed(row, {})
+    rejection = code_contests.parsed(row)
     assert rejection.problem_id == "code_contests/planted/sum"
     assert rejection.detail == "public_tests: expected as many outputs as inputs, got 0 and 1"
 
@@ -139,11 +136,26 @@ def test_a_parquet_file_with_other_columns_is_one_line(tmp_path):
         code_contests.read(BuildOptions(input=str(tmp_path / "a.parquet")))
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"a": "text"}'])
-def test_a_generators_file_of_another_shape_is_one_line(tmp_path, text):
-    (tmp_path / "g.json").write_text(text)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("g.json", "{"), ("g.json", "[]"), ("g.json", '{"a": "text"}'), ("g.json", '{"a": [1]}'), ("g.jsonl", '["a"]')],
+)
+def test_a_generators_file_of_another_shape_is_one_line(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=r"--generators = .*: expected"):
-        code_contests.generators_of(str(tmp_path / "g.json"))
+        generator_files.read(str(tmp_path / name))
+
+
+def test_generators_reach_their_problem_by_id_or_bare_name(tmp_path):
+    (tmp_path / "g.json").write_text(json.dumps({"sum": ["a", "b"], "planted/other": ["c"]}))
+    lines = [{"problem": "sum", "program": "a", "id": "x"}, {"problem": "sum", "program": None}]
+    (tmp_path / "g.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    own = planted.problem()
+    extended = generator_files.with_generators(own, generator_files.read(str(tmp_path / "g.json")))
+    assert [one.program for one in extended.generators] == [planted.SUM_GENERATOR, "a", "b"]
+    extended = generator_files.with_generators(own, generator_files.read(str(tmp_path / "g.jsonl")))
+    assert [one.id for one in extended.generators] == ["g0", "x"]
+    assert generator_files.with_generators(own, generator_files.read("")) == own
 
 
 def test_marks_and_carriage_returns_leave_texts():
@@ -187,6 +199,66 @@ def test_python_2_is_recognized(program):
 )
 def test_python_3_and_plain_syntax_errors_are_not_python_2(program):
     assert not is_python2(program)
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A small problem package on disk."""
+    root = tmp_path / "sum"
+    files = {
+        "problem.yaml": "name: Sum\nlimits: {memory: 512}\nvalidator_flags: float_tolerance 1e-6\n",
+        "problem_statement/problem.en.tex": "Print the sum of all the numbers.",
+        "data/sample/1.in": "1\n1\n",
+        "data/sample/1.ans": "1\n",
+        "data/secret/group/2.in": "2\n1 2\n",
+        "data/secret/group/2.ans": "3\n",
+        "submissions/accepted/a.py": planted.FAST_SUM,
+        "submissions/wrong_answer/w.py": planted.WRONG_ANSWER,
+        "submissions/time_limit_exceeded/t.py": planted.SLOW_SUM,
+        "submissions/accepted/a.cpp": "int main() {}",
+        "generators/g.py": planted.SUM_GENERATOR,
+        ".timelimit": "3\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_a_problem_package_becomes_a_problem(package):
+    problem = problem_packages.parsed(package)
+    assert (problem.id, problem.checker, problem.time_limit_s) == ("packages/sum", "float_1e-6", 3.0)
+    assert problem.memory_limit_bytes == 512 << 20
+    assert [(test.origin, test.output) for test in problem.tests] == [("public", "1\n"), ("private", "3\n")]
+    assert [(one.id, str(one.label)) for one in problem.solutions] == [
+        ("accepted/a.py", "correct"),
+        ("wrong_answer/w.py", "incorrect"),
+    ]
+    assert [one.id for one in problem.generators] == ["g.py"]
+    assert problem.trace[0].notes == (("too_slow", 1),)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "reason", "detail"),
+    [
+        ("problem.yaml", None, "no_problem_yaml", ""),
+        ("problem.yaml", "[", "broken_record", "while parsing"),
+        ("problem.yaml", "- a", "broken_record", "expected a mapping"),
+        ("problem.yaml", "validation: custom", "broken_record", "validation = 'custom': expected default"),
+        ("problem.yaml", "limits: {memory: much}", "broken_record", "memory = 'much': expected int"),
+        (".timelimit", "soon", "broken_record", "could not convert"),
+        ("data/sample/1.ans", None, "broken_record", "expected the answer to 1.in"),
+        ("problem_statement/problem.en.tex", None, "broken_record", "problem_statement: expected one of"),
+    ],
+)
+def test_a_package_that_does_not_fit_is_rejected_with_a_reason(package, file, text, reason, detail):
+    if text is None:
+        (package / file).unlink()
+    else:
+        (package / file).write_text(text)
+    rejection = problem_packages.parsed(package)
+    assert (rejection.problem_id, rejection.reason) == ("packages/sum", reason)
+    assert detail in rejection.detail
 
 
 @pytest.mark.real_data

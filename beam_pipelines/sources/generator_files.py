@@ -1,0 +1,65 @@
+"""Edge: input generators that were written beforehand, by hand or by a model: untrusted texts until they ran.
+
+A JSON file maps problem names to lists of program texts. A JSON Lines file has one {problem, program, [id]} a line,
+which is what `python -m beam_pipelines.sample_generators` stores; lines without a program are completions that held
+none. A name is a problem's id, with or without the source in front.
+"""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Mapping
+
+from beam_pipelines.commands import UserError, existing, require
+from beam_pipelines.records import Generator, Problem
+
+Generators = Mapping[str, tuple[Generator, ...]]
+
+
+def with_generators(problem: Problem, known: Generators) -> Problem:
+    """The problem with the generators that the file has for it after its own."""
+    more = known.get(problem.id) or known.get(problem.id.partition("/")[2], ())
+    return dataclasses.replace(problem, generators=problem.generators + more) if more else problem
+
+
+@functools.lru_cache(maxsize=1)
+def read(path: str) -> Generators:
+    """Generators by problem name; raises UserError where the file is something else. An empty path has none."""
+    if not path:
+        return {}
+    file = existing(path, "--generators")
+    try:
+        text = file.read_text("utf-8-sig")
+        pairs = _lines(text) if file.suffix == ".jsonl" else _object(text)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        expected = "JSON lists of programs by problem, or JSON Lines of problem and program"
+        raise UserError(f"--generators = {path!r}: expected {expected} ({type(error).__name__}: {error})") from None
+    found: dict[str, tuple[Generator, ...]] = {}
+    for name, generator in pairs:
+        is_text = isinstance(name, str) and isinstance(generator.program, str)
+        require(is_text, "--generators", path, "program texts by problem name")
+        found[name] = (*found.get(name, ()), generator)
+    return found
+
+
+def _object(text: str) -> list[tuple[str, Generator]]:
+    return [
+        (name, Generator(f"{name}/{index}", program))
+        for name, programs in json.loads(text).items()
+        for index, program in enumerate(_list(programs))
+    ]
+
+
+def _list(programs: object) -> list:
+    if not isinstance(programs, list):
+        raise TypeError(f"{type(programs).__name__} instead of a list")
+    return programs
+
+
+def _lines(text: str) -> list[tuple[str, Generator]]:
+    rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    usable = [row for row in rows if row.get("program")]
+    return [
+        (row["problem"], Generator(str(row.get("id", f"line_{number}")), row["program"]))
+        for number, row in enumerate(usable)
+    ]
