@@ -35,11 +35,6 @@ SOURCES: dict[str, Source] = {
     "jsonl": jsonl.read,
     "packages": problem_packages.read,
 }
-    "mini": embedded.read,
-    "code_contests": code_contests.read,
-    "jsonl": jsonl.read,
-    "packages": problem_packages.read,
-}
 ROUNDS = (thresholds.CORRECTNESS, thresholds.OPTIMIZATION)
 PROBLEMS = "problems"
 REJECTIONS = "rejections"
