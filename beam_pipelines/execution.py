@@ -4,11 +4,10 @@ A stage hands over a problem, tests and solutions and gets executions back. One 
 process; equal requests are answered from the store, so that a restarted build goes on where it was killed.
 """
 
-import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from beam_pipelines.records import Execution, Generator, Label, Solution, Test
 from beam_pipelines.stages import harness
@@ -28,6 +27,20 @@ class Connection:
 
 
 @dataclasses.dataclass(frozen=True)
+class Spent:
+    """What the sandbox did: executions, seconds that programs ran, seconds that a stage waited for it."""
+
+    executions: int = 0
+    program_s: float = 0.0
+    waited_s: float = 0.0
+
+    def __sub__(self, other: "Spent") -> "Spent":
+        return Spent(
+            self.executions - other.executions, self.program_s - other.program_s, self.waited_s - other.waited_s
+        )
+
+
+@dataclasses.dataclass(frozen=True)
 class Run:
     """Executions of one solution on the tests asked for, None where it was not reached, with outputs if asked for."""
 
@@ -41,9 +54,7 @@ class Executor:
     def __init__(self, client: sandbox_client.Client, connection: Connection) -> None:
         self._client = client
         self._limits = protocol.Limits(wall_s=connection.limit_s, memory_bytes=connection.memory_bytes)
-        self.executions = 0
-        self.program_s = 0.0
-        self.waited_s = 0.0
+        self.spent = Spent()
         self.measured_under: tuple[tuple[str, str], ...] = ()
 
     def run(
@@ -65,20 +76,21 @@ class Executor:
         suite = protocol.Suite(
             inputs=tuple(test.input for test in tests), expected=tuple(test.output for test in tests), checker=checker
         )
-        with self._clock():
-            sha256 = self._client.upload(suite)
-            requests = [
-                protocol.RunRequest(
-                    program=solution.program,
-                    suite_sha256=sha256,
-                    limits=self._limits,
-                    seed=round_index,
-                    stops_early=stops_early,
-                    returns_output=returns_output,
-                )
-                for solution in solutions
-            ]
-            answers = self._client.run_many(requests)
+        start = time.monotonic()
+        sha256 = self._client.upload(suite)
+        requests = [
+            protocol.RunRequest(
+                program=solution.program,
+                suite_sha256=sha256,
+                limits=self._limits,
+                seed=round_index,
+                stops_early=stops_early,
+                returns_output=returns_output,
+            )
+            for solution in solutions
+        ]
+        answers = self._client.run_many(requests)
+        self._count(answers, waited_s=time.monotonic() - start)
         return [self._run_of(answer, len(tests)) for answer in answers]
 
     def inputs_of(
@@ -100,19 +112,17 @@ class Executor:
                 verdict=str(result.verdict), wall_s=result.wall_s, std_s=result.wall_std_s, runs=result.runs
             )
             outputs[result.test] = result.output
-            self.executions += result.runs
-            self.program_s += result.wall_s * result.runs
         if answer.measured_under:
             self.measured_under = tuple(sorted(answer.measured_under.items()))
         return Run(tuple(executions), tuple(outputs))
 
-    @contextlib.contextmanager
-    def _clock(self) -> Iterator[None]:
-        start = time.monotonic()
-        try:
-            yield
-        finally:
-            self.waited_s += time.monotonic() - start
+    def _count(self, answers: Sequence[protocol.RunResult], *, waited_s: float) -> None:
+        cells = [result for answer in answers for result in answer.results]
+        self.spent = Spent(
+            executions=self.spent.executions + sum(cell.runs for cell in cells),
+            program_s=self.spent.program_s + sum(cell.wall_s * cell.runs for cell in cells),
+            waited_s=self.spent.waited_s + waited_s,
+        )
 
 
 _LOCK = threading.Lock()

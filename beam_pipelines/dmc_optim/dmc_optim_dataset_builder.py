@@ -89,6 +89,12 @@ def _view(directory: pathlib.Path, view: str, parts: list[dict]) -> dict:
     }
 
 
+def size_bytes(directory: pathlib.Path) -> int:
+    """Bytes that a dataset takes; a file that several splits name counts once."""
+    files = {stat.st_ino: stat.st_size for stat in (path.stat() for path in directory.iterdir())}
+    return sum(files.values())
+
+
 def shard(split: str, index: int, count: int) -> str:
     return f"{NAME}-{split}.array_record-{index:05d}-of-{count:05d}"
 

@@ -35,6 +35,15 @@ def counted(problem: Problem, stage: str, **notes: float) -> Problem:
     return dataclasses.replace(problem, trace=(*problem.trace, count))
 
 
+def with_spent(outcome: Problem | Rejection, stage: str, spent: execution.Spent) -> Problem | Rejection:
+    """The outcome with what the sandbox did for it in the trace, whichever runner counts or does not."""
+    notes = tuple(dataclasses.asdict(spent).items())
+    if isinstance(outcome, Rejection):
+        return dataclasses.replace(outcome, trace=(*outcome.trace, StageCount(stage, 0, 0, 0, notes)))
+    *earlier, last = outcome.trace
+    return dataclasses.replace(outcome, trace=(*earlier, dataclasses.replace(last, notes=last.notes + notes)))
+
+
 class Stage(beam.PTransform):
     """Problems in; kept problems and, under the tag `rejected`, rejections with their reasons out."""
 
@@ -56,8 +65,6 @@ class _Apply(beam.DoFn):
         self._connection = connection
         self._kept = beam.metrics.Metrics.counter(name, KEPT)
         self._rejected = beam.metrics.Metrics.counter(name, REJECTED)
-        self._executions = beam.metrics.Metrics.counter(name, "executions")
-        self._waited_ms = beam.metrics.Metrics.counter(name, "sandbox_wait_ms")
 
     def setup(self) -> None:
         self._executor = execution.acquire(self._connection) if self._connection else None
@@ -77,11 +84,9 @@ class _Apply(beam.DoFn):
     def _outcome(self, problem: Problem) -> Problem | Rejection:
         if self._executor is None:
             return self._decide(problem)
-        executions, waited_s = self._executor.executions, self._executor.waited_s
+        before = self._executor.spent
         outcome = self._decide(problem, self._executor)
-        self._executions.inc(self._executor.executions - executions)
-        self._waited_ms.inc(round(1000 * (self._executor.waited_s - waited_s)))
-        return outcome
+        return with_spent(outcome, self._name, self._executor.spent - before)
 
     def finish_bundle(self) -> None:
         progress.PROGRESS.finish(self._name)
