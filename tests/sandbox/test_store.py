@@ -1,0 +1,82 @@
+"""Stored answers come back bit for bit, from other processes too, and faults are never kept."""
+
+import dataclasses
+import subprocess
+import sys
+import threading
+
+from sandbox import client, protocol
+from sandbox.protocol import RunRequest, RunResult, Suite, TestResult, Verdict
+from sandbox.store import Store
+
+SUITE = Suite(inputs=("3\n",), expected=("6\n",))
+REQUEST = RunRequest("print(2 * int(input()))", SUITE.sha256)
+
+
+def answer(verdict: Verdict = Verdict.SUCCESS, wall_s: float = 0.1 + 0.2) -> RunResult:
+    return RunResult(REQUEST.sha256, (TestResult(0, verdict, wall_s, detail="é"),), {"host": "h"})
+
+
+def test_an_answer_comes_back_bit_for_bit(tmp_path):
+    store = Store(tmp_path / "s")
+    store.put(answer())
+    store.close()
+    assert Store(tmp_path / "s").get(REQUEST) == answer()
+
+
+def test_a_fault_is_not_kept(tmp_path):
+    store = Store(tmp_path / "s")
+    store.put(answer(Verdict.SANDBOX_FAULT))
+    assert store.get(REQUEST) is None
+
+
+def test_the_first_answer_stays(tmp_path):
+    store = Store(tmp_path / "s")
+    store.put(answer(wall_s=1.0))
+    store.put(answer(wall_s=2.0))
+    assert store.get(REQUEST).results[0].wall_s == 1.0
+
+
+def test_any_change_of_the_question_is_another_question(tmp_path):
+    store = Store(tmp_path / "s")
+    store.put(answer())
+    for change in ({"program": "print(6)"}, {"repeats": 2}, {"seed": 1}, {"limits": protocol.Limits(wall_s=1)}):
+        assert store.get(dataclasses.replace(REQUEST, **change)) is None
+
+
+def test_a_second_client_replays_what_the_first_measured(tmp_path):
+    path = tmp_path / "s"
+    answers = []
+    for _ in range(2):
+        with client.connect("local", workers=1, store=path) as connected:
+            connected.upload(SUITE)
+            answers.append(connected.run(REQUEST))
+    assert answers[0] == answers[1]
+
+
+def test_never_reusing_measures_again(tmp_path):
+    with client.connect("local", workers=1, store=tmp_path / "s", reuse="never") as connected:
+        connected.upload(SUITE)
+        first, second = connected.run_many([REQUEST, REQUEST])
+    assert first.results[0].wall_s != second.results[0].wall_s
+
+
+def test_threads_and_processes_write_together(tmp_path):
+    path = tmp_path / "s"
+    store = Store(path)
+    script = (
+        "import sys\nfrom sandbox.store import Store\nfrom sandbox.protocol import RunResult\n"
+        "s = Store(sys.argv[1])\nfor n in range(100): s.put(RunResult(f'p{n}', ()))\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", script, str(path)])
+    threads = [
+        threading.Thread(target=lambda t=t: [store.put(RunResult(f"t{t}-{n}", ())) for n in range(50)])
+        for t in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert writer.wait(60) == 0
+    found = store._database.execute("SELECT COUNT(*) FROM answers").fetchone()[0]
+    assert found == 300
