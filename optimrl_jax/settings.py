@@ -46,7 +46,7 @@ class ModelSettings:
     kv_heads: int = setting(2, "key and value heads", POSITIVE)
     head_width: int = setting(32, "features of one head", POSITIVE)
     mlp_width: int = setting(352, "features of the gated hidden layer", POSITIVE)
-    vocabulary: int = setting(1024, "tokens the tokenizer is trained to, at most", (lambda v: v >= 300, "at least 300"))
+    vocabulary: int = setting(1024, "tokens the tokenizer is trained to, at most", POSITIVE)
     rope_theta: float = setting(10_000.0, "base of the rotary frequencies", POSITIVE)
     norm_epsilon: float = setting(1e-6, "RMSNorm epsilon", POSITIVE)
     has_tied_embeddings: bool = setting(True, "output layer shares the embedding table")
@@ -61,6 +61,17 @@ class DataSettings:
     test_split: str = setting("rl_test", "held-out split")
     prompt_tokens: int = setting(96, "longest prompt, tokens", POSITIVE)
     completion_tokens: int = setting(160, "longest completion, tokens", POSITIVE)
+    row_tokens: int = setting(256, "length of the rows that sequences are packed into, tokens", POSITIVE)
+    micro_rows: int = setting(8, "packed rows whose gradients are computed at once", POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True)
+class MeshSettings:
+    """Devices along each axis of the learner's mesh; their product is the number of devices used."""
+
+    data: int = setting(1, "copies of the weights", POSITIVE)
+    fsdp: int = setting(1, "parts each parameter is split into, gathered layer by layer", POSITIVE)
+    tensor: int = setting(1, "parts heads and hidden features are split into", POSITIVE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +83,7 @@ class SftSettings:
     weight_decay: float = setting(0.05, "decoupled weight decay", NOT_NEGATIVE)
     max_grad_norm: float = setting(1.0, "global clipping norm", POSITIVE)
     checkpoint_every: int = setting(100, "steps between checkpoints", POSITIVE)
+    most_skipped: int = setting(10, "updates in a row without a finite gradient before the run stops", POSITIVE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +138,8 @@ class GrpoSettings:
     horizon: int = setting(32_768, "N, fixed token horizon of the loss", POSITIVE)
     max_staleness: int = setting(30, "S_max, optimizer steps", NOT_NEGATIVE)
     broadcast_every: int = setting(1, "K, steps between weight broadcasts to the actor", POSITIVE)
+    ahead: int = setting(0, "batches the actor works ahead of the learner", NOT_NEGATIVE)
+    most_skipped: int = setting(10, "updates in a row without a finite gradient before the run stops", POSITIVE)
     checkpoint_every: int = setting(10, "steps between checkpoints", POSITIVE)
 
 
@@ -149,6 +163,7 @@ class Settings:
     seed: int = setting(0, "the one seed; every stream is folded from it", NOT_NEGATIVE)
     model: ModelSettings = section(ModelSettings)
     data: DataSettings = section(DataSettings)
+    mesh: MeshSettings = section(MeshSettings)
     sft: SftSettings = section(SftSettings)
     environment: EnvironmentSettings = section(EnvironmentSettings)
     reward: RewardSettings = section(RewardSettings)

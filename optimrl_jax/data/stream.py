@@ -1,0 +1,34 @@
+"""Edge: the order in which problems and programs reach a job, as Grain pipelines whose position can be stored.
+
+Each epoch is a new shuffle of all problems, derived from the seed alone. `get_state` and `set_state` of the iterators
+move between processes: the next element is the one that would have come.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import grain
+import numpy as np
+
+from optimrl_jax.data.dataset import ProblemRecord
+
+Element = TypeVar("Element")
+NO_THREADS = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+
+
+def problems(records: Sequence[Element], *, batch: int, seed: int) -> grain.DatasetIterator:
+    """Endless iterator over batches (lists) of `batch` problems; a batch may straddle two epochs."""
+    return _endless(records, seed).batch(batch, batch_fn=list).to_iter_dataset(NO_THREADS).__iter__()
+
+
+def examples(records: Sequence[ProblemRecord], *, batch: int, seed: int) -> grain.DatasetIterator:
+    """Endless iterator over batches of (statement, program): uniform over problems, then over references."""
+
+    def choose(record: ProblemRecord, rng: np.random.Generator) -> tuple[str, str]:
+        return record.statement, record.reference_program[rng.integers(len(record.reference_program))]
+
+    return _endless(records, seed).random_map(choose).batch(batch, batch_fn=list).to_iter_dataset(NO_THREADS).__iter__()
+
+
+def _endless(records: Sequence[Element], seed: int) -> grain.MapDataset:
+    return grain.MapDataset.source(records).seed(seed).shuffle().repeat()

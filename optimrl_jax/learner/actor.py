@@ -1,0 +1,174 @@
+"""Edge: the actor: prompt -> completions -> programs -> execution -> outcome -> reward, one group for each problem.
+
+Rewards are computed for each rollout; nothing here compares the rollouts of a group (paper L3896), the learner does.
+"""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Collection, Iterator, Sequence
+from typing import Protocol
+
+import jax
+import numpy as np
+
+from optimrl_jax import arrays
+from optimrl_jax.commands import UserError
+from optimrl_jax.data import prompts
+from optimrl_jax.data.dataset import ProblemRecord
+from optimrl_jax.data.tokenizer import Tokenizer
+from optimrl_jax.execution import CandidateRun
+from optimrl_jax.learner import judging, streams
+from optimrl_jax.learner.checkpoints import Policy
+from optimrl_jax.learner.queue import Group
+from optimrl_jax.model import decoder, sampling
+from optimrl_jax.settings import DataSettings, Settings
+
+SAMPLER_ROWS = 128
+
+
+class Executes(Protocol):
+    """What the actor needs of `execution.Executor`."""
+
+    def execute(
+        self, attempts: Sequence[tuple[ProblemRecord, str]], *, kinds: Collection[int]
+    ) -> list[CandidateRun]: ...
+
+
+class Sampler:
+    """Programs as text from a policy, all through one compiled shape."""
+
+    def __init__(self, policy: Policy, data: DataSettings, temperature: float) -> None:
+        self._policy = policy
+        self._data = data
+        self._temperature = temperature
+
+    def sample(self, statements: Sequence[str], samples: int, *, seed: int) -> list[list[str]]:
+        """`samples` programs for each statement; the same seed gives the same programs.
+
+        Raises UserError for a statement that is longer than `data.prompt_tokens`.
+        """
+        tokenizer = self._policy.tokenizer
+        ids = [prompts.prompt(tokenizer, statement) for statement in statements]
+        for index, prompt in enumerate(ids):
+            if len(prompt) > self._data.prompt_tokens:
+                raise UserError(
+                    f"statement {index} has {len(prompt)} tokens: expected at most data.prompt_tokens = "
+                    f"{self._data.prompt_tokens}"
+                )
+        at_once = max(1, min(SAMPLER_ROWS // samples, len(ids)))
+        found: list[list[str]] = []
+        for start in range(0, len(ids), at_once):
+            chunk = ids[start : start + at_once]
+            filled = chunk + [chunk[-1]] * (at_once - len(chunk))
+            rows = np.arange(start * samples, (start + at_once) * samples)
+            completions = self.complete(filled, samples, keys=sampling.row_keys(streams.key(seed, "sample"), rows))
+            programs = programs_of(completions, tokenizer)
+            found += [programs[row * samples : (row + 1) * samples] for row in range(len(chunk))]
+        return found
+
+    def complete(self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array) -> sampling.Completions:
+        """Completions (NumPy) of prompts given as token ids; one random key for each of the rows."""
+        tokens, mask = padded_prompts(prompt_ids, self._data.prompt_tokens, pad=self._policy.tokenizer.pad)
+        completions = sampling.generate(
+            self._policy.params,
+            self._policy.settings,
+            prompts=tokens,
+            prompt_mask=mask,
+            keys=keys,
+            temperature=self._temperature,
+            samples=samples,
+            steps=self._data.completion_tokens,
+            end_token=self._policy.tokenizer.end,
+        )
+        return jax.tree.map(np.asarray, completions)
+
+
+class Actor:
+    """Holds the weights it was last sent and turns problems into groups of judged rollouts."""
+
+    def __init__(
+        self, policy: Policy, records: Sequence[ProblemRecord], executor: Executes, *, settings: Settings
+    ) -> None:
+        self.version = 0
+        self._policy = policy
+        self._settings = settings
+        self._records = records
+        self._executor = executor
+        self._judge = judging.Judge(records, settings)
+        self._prompts = [prompts.prompt(policy.tokenizer, record.statement) for record in records]
+
+    @property
+    def params(self) -> decoder.Params:
+        return self._policy.params
+
+    def receive(self, params: decoder.Params, version: int) -> None:
+        """Takes over new weights; rollouts sampled from now on carry `version`."""
+        self._policy = dataclasses.replace(self._policy, params=params)
+        self.version = version
+
+    def produce(self, problems: Sequence[int], *, batch: int, timings: dict[str, float]) -> list[Group]:
+        """One group for each problem index; `batch` numbers the call and picks its random streams.
+
+        Adds the seconds of its parts to `timings`.
+        """
+        version, samples = self.version, self._settings.grpo.rollouts
+        sampler = Sampler(self._policy, self._settings.data, self._settings.grpo.temperature)
+        rows = np.arange(len(problems) * samples)
+        keys = sampling.row_keys(streams.key(self._settings.seed, "rollouts", batch), rows)
+        prompt_ids = [self._prompts[problem] for problem in problems]
+        with _timed(timings, "generate_s"):
+            completions = sampler.complete(prompt_ids, samples, keys=keys)
+        programs = programs_of(completions, self._policy.tokenizer)
+        owners = [problem for problem in problems for _ in range(samples)]
+        attempts = [(self._records[problem], program) for problem, program in zip(owners, programs, strict=True)]
+        with _timed(timings, "execute_s"):
+            runs = self._executor.execute(attempts, kinds=self._judge.kinds)
+        groups = []
+        with _timed(timings, "judge_s"):
+            for index, problem in enumerate(problems):
+                span = slice(index * samples, (index + 1) * samples)
+                own = jax.tree.map(lambda x, span=span: x[span], completions)
+                rollouts = joined(prompt_ids[index], own, version=version, longest=self._settings.data.prompt_tokens)
+                groups.append(Group(rollouts, *self._judge(problem, runs[span]), problem=np.int32(problem)))
+        return groups
+
+
+@contextlib.contextmanager
+def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
+    started_s = time.monotonic()
+    yield
+    timings[name] = timings.get(name, 0.0) + time.monotonic() - started_s
+
+
+def padded_prompts(prompt_ids: Sequence[np.ndarray], length: int, *, pad: int) -> tuple[np.ndarray, np.ndarray]:
+    """Prompts padded on the right to one length, and the mask of their real tokens."""
+    tokens = np.full((len(prompt_ids), length), pad, np.int32)
+    for row, ids in enumerate(prompt_ids):
+        tokens[row, : len(ids)] = ids
+    lengths = np.array([len(ids) for ids in prompt_ids])
+    return tokens, np.arange(length) < lengths[:, None]
+
+
+def programs_of(completions: sampling.Completions, tokenizer: Tokenizer) -> list[str]:
+    """The program in each completion."""
+    rows = zip(completions.tokens, completions.length, strict=True)
+    return [prompts.program_of(tokenizer.decode(tokens[:length])) for tokens, length in rows]
+
+
+def joined(prompt: np.ndarray, completions: sampling.Completions, *, version: int, longest: int) -> arrays.Rollouts:
+    """Prompt and completions of one group side by side: the sampled ids are the trained ids.
+
+    Padded on the right to the room of a prompt of `longest` tokens, so that all groups have one shape.
+    """
+    r, steps = completions.tokens.shape
+    is_sampled = np.arange(steps) < completions.length[:, None]
+    before = ((0, 0), (len(prompt), longest - len(prompt)))
+    tokens = np.pad(np.where(is_sampled, completions.tokens, 0).astype(np.int32), before)
+    tokens[:, : len(prompt)] = prompt
+    return arrays.Rollouts(
+        tokens=tokens,
+        is_completion=np.pad(is_sampled, before),
+        log_prob=np.pad(np.where(is_sampled, completions.log_prob, 0).astype(np.float32), before),
+        policy_version=np.full(r, version, np.int32),
+    )

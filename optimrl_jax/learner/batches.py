@@ -1,0 +1,68 @@
+"""From groups of rollouts to a packed batch: freshness, advantages, and what is dropped on the way, counted.
+
+Pure. The order is that of the paper's diagram (L3866): grouped advantages, freshness filter, packing.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from optimrl_jax.data import packing
+from optimrl_jax.learner.advantages import advantages
+from optimrl_jax.learner.queue import Group
+
+Kept = list[tuple[Group, np.ndarray]]
+
+
+def select(groups: Sequence[Group], *, step: int, max_staleness: int) -> tuple[Kept, dict[str, float]]:
+    """The groups that teach something, each with its advantages float32[r], and the counts of the others.
+
+    A group sampled more than `max_staleness` optimizer steps ago is dropped as stale; one with fewer than two valid
+    rollouts as invalid; one whose advantages are all 0 as zero-advantage. Shares are of all groups.
+    """
+    kept: Kept = []
+    dropped = {"stale": 0, "invalid": 0, "zero_advantage": 0}
+    for group in groups:
+        lengths = group.rollouts.is_completion.sum(axis=1)
+        found = np.asarray(advantages(group.reward, lengths, group.is_valid))
+        if step - int(group.rollouts.policy_version.min()) > max_staleness:
+            dropped["stale"] += 1
+        elif group.is_valid.sum() < 2:
+            dropped["invalid"] += 1
+        elif not found.any():
+            dropped["zero_advantage"] += 1
+        else:
+            kept.append((group, found))
+    return kept, {f"{name}_share": count / max(1, len(groups)) for name, count in dropped.items()}
+
+
+def assemble(kept: Kept, *, row_tokens: int, micro_rows: int, microbatches: int) -> tuple[packing.Packed, int]:
+    """Packs every valid rollout whole; masked rollouts leave no trace."""
+    tokens: list[np.ndarray] = []
+    per_token: dict[str, list[np.ndarray]] = {"weight": [], "advantage": [], "log_prob": []}
+    for group, found in kept:
+        for row in np.flatnonzero(group.is_valid):
+            is_sampled = group.rollouts.is_completion[row]
+            length = int(np.flatnonzero(is_sampled)[-1]) + 1
+            tokens.append(group.rollouts.tokens[row, :length])
+            per_token["weight"].append(is_sampled[:length].astype(np.float32))
+            per_token["advantage"].append(np.where(is_sampled[:length], found[row], 0).astype(np.float32))
+            per_token["log_prob"].append(group.rollouts.log_prob[row, :length])
+    return packing.pack(tokens, per_token, row_tokens=row_tokens, micro_rows=micro_rows, microbatches=microbatches)
+
+
+def figures(groups: Sequence[Group], *, step: int) -> dict[str, float]:
+    """What the rollouts of a step were: rewards and shares over the valid ones, faults, staleness, lengths."""
+    reward, is_valid, is_correct, is_fast = (
+        np.concatenate([getattr(group, name) for group in groups])
+        for name in ("reward", "is_valid", "is_correct", "is_fast")
+    )
+    valid = max(1, int(is_valid.sum()))
+    return {
+        "reward": float(np.where(is_valid, reward, 0).sum() / valid),
+        "correct_share": float((is_correct & is_valid).sum() / valid),
+        "fast_share": float((is_fast & is_valid).sum() / valid),
+        "faults": int((~is_valid).sum()),
+        "staleness": float(np.mean([step - group.rollouts.policy_version.min() for group in groups])),
+        "completion_tokens": float(np.mean([group.rollouts.is_completion.sum(axis=1).mean() for group in groups])),
+    }

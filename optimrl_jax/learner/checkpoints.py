@@ -1,0 +1,132 @@
+"""Edge: atomic checkpoints of a job (Orbax), the last two kept; and the policy that a job has left in its workdir.
+
+A checkpoint that cannot be read, because its disk was full or a file was cut, is reported and the one before is used.
+"""
+
+import dataclasses
+import logging
+import pathlib
+import typing
+
+import jax
+import orbax.checkpoint as ocp
+
+from optimrl_jax.commands import UserError
+from optimrl_jax.data import tokenizer as tokenizer_lib
+from optimrl_jax.learner import workdir as workdir_lib
+from optimrl_jax.learner.update import TrainState
+from optimrl_jax.model import decoder
+from optimrl_jax.settings import ModelSettings
+
+_LOG = logging.getLogger(__name__)
+FOLDER = "checkpoints"
+KEPT = 2
+# What Orbax, TensorStore and JSON raise for files that are missing, cut or changed.
+UNREADABLE = (ValueError, OSError, KeyError, TypeError)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Restored:
+    """What a checkpoint held: trees of arrays by name, and plain facts (counters, data position)."""
+
+    step: int
+    arrays: dict[str, typing.Any]
+    facts: dict[str, typing.Any]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Policy:
+    """Parameters of a trained decoder with the settings and the tokenizer that they belong to."""
+
+    params: decoder.Params
+    settings: ModelSettings
+    tokenizer: tokenizer_lib.Tokenizer
+
+
+class Checkpoints:
+    """The checkpoints of one job. `save` returns once the checkpoint is complete on disk."""
+
+    def __init__(self, workdir: pathlib.Path, *, is_owner: bool = True) -> None:
+        # Orbax tells every rename; what a user needs of it comes as warnings.
+        logging.getLogger("absl").setLevel(logging.WARNING)
+        self._is_owner = is_owner
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=KEPT if is_owner else None,
+            enable_async_checkpointing=False,
+            cleanup_tmp_directories=is_owner,
+            create=is_owner,
+        )
+        self._manager = ocp.CheckpointManager((workdir / FOLDER).resolve(), options=options)
+
+    def save(self, step: int, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
+        """Stores trees of arrays and facts under `step`; a tree that is None is left out."""
+        items = {name: ocp.args.StandardSave(tree) for name, tree in arrays.items() if tree is not None}
+        self._manager.save(step, args=ocp.args.Composite(facts=ocp.args.JsonSave(facts), **items), force=True)
+
+    def restore(self, targets: dict[str, typing.Any]) -> Restored | None:
+        """The newest checkpoint that can be read, or None where there is none at all.
+
+        `targets` names the trees and their shapes, types and shardings; a target of None takes a tree as it was stored,
+        if it was. Raises UserError where checkpoints exist and none of them can be read.
+        """
+        steps = sorted(self._manager.all_steps(), reverse=True)
+        for step in steps:
+            try:
+                return self._read(step, targets)
+            except UNREADABLE as error:
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                _LOG.warning("checkpoint %d cannot be read, falling back to the one before: %s", step, reason[:200])
+                if self._is_owner:
+                    self._manager.delete(step)
+        if steps:
+            raise UserError(f"{self._manager.directory}: expected at least one readable checkpoint among {steps}")
+        return None
+
+    def close(self) -> None:
+        self._manager.close()
+
+    def _read(self, step: int, targets: dict[str, typing.Any]) -> Restored:
+        stored = {path.name for path in (self._manager.directory / str(step)).iterdir()}
+        names = [name for name, target in targets.items() if target is not None or name in stored]
+        items = {name: ocp.args.StandardRestore(targets[name]) for name in names}
+        found = self._manager.restore(step, args=ocp.args.Composite(facts=ocp.args.JsonRestore(), **items))
+        return Restored(step=step, arrays={name: found[name] for name in names}, facts=found["facts"])
+
+
+def load_policy(workdir: str | pathlib.Path) -> Policy:
+    """The newest policy that a job (SFT or GRPO) left in `workdir`; raises UserError where there is none."""
+    path = pathlib.Path(workdir)
+    settings = workdir_lib.read_model(path)
+    if not (path / FOLDER).is_dir():
+        raise UserError(f"{path / FOLDER}: expected the checkpoints of a job")
+    checkpoints = Checkpoints(path, is_owner=False)
+    restored = checkpoints.restore({"params": abstract_params(settings)})
+    checkpoints.close()
+    if restored is None:
+        raise UserError(f"{path / FOLDER}: expected at least one checkpoint")
+    tokenizer = tokenizer_lib.load(path)
+    if tokenizer.size > settings.vocabulary:
+        raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
+    return Policy(restored.arrays["params"], settings, tokenizer)
+
+
+def trees_of(state: TrainState) -> dict[str, typing.Any]:
+    """A training state as the named trees of a checkpoint; a policy can be read without the optimizer."""
+    return {"params": state.params, "optimizer": {"moments": state.optimizer, "step": state.step}}
+
+
+def targets_of(state: TrainState) -> dict[str, typing.Any]:
+    """Shapes, types and shardings of `trees_of(state)`: where a restored state is to live."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), trees_of(state))
+
+
+def state_of(trees: dict[str, typing.Any]) -> TrainState:
+    """The training state that `trees_of` took apart."""
+    return TrainState(trees["params"], trees["optimizer"]["moments"], trees["optimizer"]["step"])
+
+
+def abstract_params(settings: ModelSettings) -> typing.Any:
+    """Shapes and types of a policy's parameters on the default device, without allocating any."""
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    shapes = jax.eval_shape(lambda key: decoder.initial(settings, key), jax.random.key(0))
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes)

@@ -1,0 +1,70 @@
+"""The learner: groups of rollouts -> advantages -> freshness -> packing -> one update, with everything counted.
+
+Holds the training state and nothing else: it never samples, never runs programs and never touches a file.
+"""
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from optimrl_jax.data import packing
+from optimrl_jax.learner import batches, loss, update
+from optimrl_jax.learner.queue import Group
+from optimrl_jax.model import decoder
+from optimrl_jax.settings import ModelSettings, Settings
+
+
+class Learner:
+    """Learns from groups; `step` counts the batches it has taken, whether or not they moved the weights."""
+
+    def __init__(self, params: decoder.Params, model: ModelSettings, settings: Settings) -> None:
+        grpo, data = settings.grpo, settings.data
+        self.step = 0
+        self._grpo = grpo
+        objective = functools.partial(
+            loss.clipped_surrogate,
+            settings=model,
+            temperature=grpo.temperature,
+            epsilon_low=grpo.epsilon_low,
+            epsilon_high=grpo.epsilon_high,
+        )
+        self.trainer = update.Trainer(
+            params,
+            objective,
+            update.optimizer_of(grpo, ends_at=1.0),
+            mesh=settings.mesh,
+            most_skipped=grpo.most_skipped,
+        )
+        self._assemble = functools.partial(
+            batches.assemble,
+            row_tokens=data.row_tokens,
+            micro_rows=data.micro_rows,
+            microbatches=packing.most_microbatches(
+                grpo.problems * grpo.rollouts,
+                data.prompt_tokens + data.completion_tokens,
+                row_tokens=data.row_tokens,
+                micro_rows=data.micro_rows,
+            ),
+        )
+
+    def learn(self, groups: Sequence[Group]) -> dict[str, float]:
+        """One step on the groups; returns its figures. Groups that teach nothing are dropped and counted."""
+        kept, dropped = batches.select(groups, step=self.step, max_staleness=self._grpo.max_staleness)
+        found = {**batches.figures(groups, step=self.step), **dropped}
+        self.step += 1
+        if not kept:
+            return {**found, "updated": 0.0, "trained_tokens": 0.0}
+        packed, used = self._assemble(kept)
+        sums = self.trainer.step(packed, used, normalizer=self._grpo.horizon)
+        tokens = max(1.0, sums["tokens"])
+        return {
+            **found,
+            "updated": sums["is_finite"],
+            "trained_tokens": float(np.count_nonzero(packed.segments)),
+            "loss": sums["loss"] / self._grpo.horizon,
+            "entropy": sums["entropy"] / tokens,
+            "clip_share": sums["clipped"] / tokens,
+            "kl": sums["kl"] / tokens,
+            "grad_norm": sums["grad_norm"],
+        }

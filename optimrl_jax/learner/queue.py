@@ -1,0 +1,73 @@
+"""Edge: the bounded queue between actor and learner: groups of rollouts, oldest first, with back-pressure.
+
+Nothing is replayed (paper L315): a group leaves the queue once. Its contents are arrays that a checkpoint can hold.
+"""
+
+import queue
+import typing
+
+import numpy as np
+
+from optimrl_jax.arrays import Rollouts
+
+if typing.TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+
+class Group(typing.NamedTuple):
+    """The G rollouts of one prompt and what the environment said of each.
+
+    `is_correct` is strict correctness, `is_fast` correctness within every gate; both are for the report. `is_valid` is
+    False where a fault left nothing to judge. `problem` is the index of the problem in its split.
+    """
+
+    rollouts: Rollouts
+    reward: "Float[np.ndarray, 'r']"
+    is_valid: "Bool[np.ndarray, 'r']"
+    is_correct: "Bool[np.ndarray, 'r']"
+    is_fast: "Bool[np.ndarray, 'r']"
+    problem: "Int[np.ndarray, '']"
+
+
+class QueueTimeoutError(RuntimeError):
+    """The other side did not answer in time: no room was made, or no group came."""
+
+
+class RolloutQueue:
+    """First in, first out, at most `capacity` groups; both ends may live in different threads."""
+
+    def __init__(self, capacity: int) -> None:
+        self._queue: queue.Queue[Group] = queue.Queue(capacity)
+
+    def __len__(self) -> int:
+        return self._queue.qsize()
+
+    def put(self, group: Group, *, timeout_s: float) -> None:
+        """Adds a group, waiting for room; raises QueueTimeoutError where none is made within `timeout_s`."""
+        try:
+            self._queue.put(group, timeout=timeout_s)
+        except queue.Full:
+            raise QueueTimeoutError(f"the learner took nothing from the full queue for {timeout_s} s") from None
+
+    def take(self, *, timeout_s: float) -> Group:
+        """The oldest group; raises QueueTimeoutError where none comes within `timeout_s`."""
+        try:
+            return self._queue.get(timeout=timeout_s)
+        except queue.Empty:
+            raise QueueTimeoutError(f"the actor put nothing into the empty queue for {timeout_s} s") from None
+
+    def contents(self) -> dict[str, np.ndarray] | None:
+        """All waiting groups as named arrays with a leading axis, oldest first; None where the queue is empty."""
+        with self._queue.mutex:
+            waiting = list(self._queue.queue)
+        if not waiting:
+            return None
+        flat = [{**group._asdict(), **group.rollouts._asdict()} for group in waiting]
+        return {name: np.stack([group[name] for group in flat]) for name in flat[0] if name != "rollouts"}
+
+    def restore(self, contents: dict[str, np.ndarray] | None) -> None:
+        """Puts back what `contents` returned."""
+        for index in range(0 if contents is None else len(contents["problem"])):
+            fields = {name: np.asarray(values[index]) for name, values in contents.items()}
+            rollouts = Rollouts(**{name: fields.pop(name) for name in Rollouts._fields})
+            self._queue.put_nowait(Group(rollouts=rollouts, **fields))

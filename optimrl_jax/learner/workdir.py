@@ -1,0 +1,104 @@
+"""Edge: what lies in the workdir of a job that makes a policy: model settings, metrics, summary, compiled programs."""
+
+import dataclasses
+import json
+import pathlib
+import time
+import typing
+
+import jax
+import rich.console
+import rich.table
+import tensorboardX
+
+from optimrl_jax import settings as settings_lib
+from optimrl_jax.commands import UserError
+
+POLICY_FILE = "policy.json"
+METRICS_FILE = "metrics.jsonl"
+SUMMARY_FILE = "summary.json"
+COMPILED_FOLDER = "compiled"
+
+
+def reuse_compiled_programs(workdir: pathlib.Path) -> None:
+    """Keeps compiled programs in the workdir: a job that is started again compiles nothing a second time."""
+    jax.config.update("jax_compilation_cache_dir", str(workdir.resolve() / COMPILED_FOLDER))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+
+def write_model(workdir: pathlib.Path, model: settings_lib.ModelSettings) -> None:
+    """Stores the shape of the policy; raises UserError where the workdir belongs to a policy of another shape."""
+    path = workdir / POLICY_FILE
+    if path.exists() and read_model(workdir) != model:
+        raise UserError(f"--workdir = {str(workdir)!r}: expected a policy of the shape asked for, see {path}")
+    _write(path, dataclasses.asdict(model))
+
+
+def read_model(workdir: pathlib.Path) -> settings_lib.ModelSettings:
+    """The shape of the policy that a job left; raises UserError where there is none."""
+    path = workdir / POLICY_FILE
+    try:
+        values = json.loads(path.read_text())
+    except OSError:
+        raise UserError(f"{path}: expected the workdir of a job that made a policy") from None
+    except ValueError as error:
+        raise UserError(f"{path}: expected JSON ({error})") from None
+    return settings_lib.freeze(settings_lib.ModelSettings, values, path="policy.")
+
+
+class Metrics:
+    """One line a step in `metrics.jsonl`, the same numbers for TensorBoard; a resumed run cuts off its own tail."""
+
+    def __init__(self, workdir: pathlib.Path, *, first_step: int) -> None:
+        self._path = workdir / METRICS_FILE
+        kept = [line for line in self._lines() if _step_of(line) < first_step]
+        self._path.write_text("".join(f"{line}\n" for line in kept))
+        self._board = tensorboardX.SummaryWriter(str(workdir / "tensorboard"), purge_step=first_step)
+
+    def write(self, step: int, values: dict[str, float]) -> None:
+        with self._path.open("a") as file:
+            file.write(json.dumps({"step": step, **values}) + "\n")
+        for name, value in values.items():
+            self._board.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._board.close()
+
+    def _lines(self) -> list[str]:
+        return self._path.read_text().splitlines() if self._path.exists() else []
+
+
+class Stopwatch:
+    """Seconds of a job over all its starts: `before_s` are those of earlier starts."""
+
+    def __init__(self, before_s: float) -> None:
+        self._before_s = before_s
+        self._started_s = time.monotonic()
+
+    def wall_s(self) -> float:
+        return self._before_s + time.monotonic() - self._started_s
+
+
+def finish(workdir: pathlib.Path, title: str, figures: dict[str, float], *, settings: settings_lib.Settings) -> None:
+    """Writes `summary.json` and prints its figures as one table."""
+    _write(workdir / SUMMARY_FILE, {**figures, "settings": settings_lib.thaw(settings)})
+    table = rich.table.Table(title=title)
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    for name, value in figures.items():
+        table.add_row(name, f"{value:,.4g}")
+    rich.console.Console().print(table)
+
+
+def _write(path: pathlib.Path, values: dict[str, typing.Any]) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(values, indent=2) + "\n")
+    partial.replace(path)
+
+
+def _step_of(line: str) -> float:
+    try:
+        return json.loads(line)["step"]
+    except (ValueError, KeyError):
+        # The last line of a killed run may be cut; the resumed run writes that step again.
+        return float("inf")

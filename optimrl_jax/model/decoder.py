@@ -1,0 +1,195 @@
+"""The policy network: a Flax linen decoder of the Qwen2/Llama family (rotary, RMSNorm, grouped queries, SwiGLU).
+
+Takes tokens with positions and segments, returns the final hidden states; `logits` turns those into scores over the
+vocabulary. Layers are scanned, so that every parameter of a block carries a leading layer axis. Never samples, never
+touches a file.
+"""
+
+import functools
+import typing
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from optimrl_jax.model import attention
+from optimrl_jax.settings import ModelSettings
+
+if typing.TYPE_CHECKING:
+    from jaxtyping import Array, Float, Int
+
+_INIT = nn.initializers.normal(0.02)
+Params = typing.Any
+
+
+class KeyValue(typing.NamedTuple):
+    """Keys (rotated) and values of one layer: [s, slots, kv_heads, head_width]."""
+
+    key: "Float[Array, 's u m d']"
+    value: "Float[Array, 's u m d']"
+
+
+class RMSNorm(nn.Module):
+    """x / rms(x) * scale, computed in float32."""
+
+    epsilon: float
+
+    @nn.compact
+    def __call__(self, x: "Float[Array, '*rest w']") -> "Float[Array, '*rest w']":
+        scale = self.param("scale", nn.initializers.ones, (x.shape[-1],))
+        wide = x.astype(jnp.float32)
+        normal = wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.epsilon)
+        return (normal * scale).astype(x.dtype)
+
+
+class Attention(nn.Module):
+    settings: ModelSettings
+
+    def setup(self) -> None:
+        c = self.settings
+        for name, heads in (("query", c.heads), ("key", c.kv_heads), ("value", c.kv_heads)):
+            setattr(self, name, self.param(name, _INIT, (c.width, heads, c.head_width)))
+            if c.has_qkv_bias:
+                bias = self.param(f"{name}_bias", nn.initializers.zeros, (heads, c.head_width))
+                setattr(self, f"{name}_bias", bias)
+        self.output = self.param("output", _INIT, (c.heads, c.head_width, c.width))
+
+    def _project(self, x: "Float[Array, 's t w']", name: str) -> "Float[Array, 's t n d']":
+        projected = jnp.einsum("stw,wnd->stnd", x, getattr(self, name).astype(x.dtype))
+        if self.settings.has_qkv_bias:
+            projected += getattr(self, f"{name}_bias").astype(x.dtype)
+        return projected
+
+    def __call__(
+        self,
+        x: "Float[Array, 's t w']",
+        by: attention.Rotation,
+        seen: typing.Any,
+        past: KeyValue | None,
+        slot: typing.Any,
+    ) -> tuple["Float[Array, 's t w']", KeyValue]:
+        query = attention.rotate(self._project(x, "query"), by)
+        new = KeyValue(attention.rotate(self._project(x, "key"), by), self._project(x, "value"))
+        if past is not None:
+            write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=slot, axis=1)
+            new = KeyValue(*(write(old, part.astype(old.dtype)) for old, part in zip(past, new, strict=True)))
+        summed = attention.attend(query, new.key, new.value, seen)
+        return jnp.einsum("stnd,ndw->stw", summed, self.output.astype(x.dtype)), new
+
+
+class Mlp(nn.Module):
+    """SwiGLU: down(silu(gate(x)) * up(x))."""
+
+    settings: ModelSettings
+
+    @nn.compact
+    def __call__(self, x: "Float[Array, 's t w']") -> "Float[Array, 's t w']":
+        c = self.settings
+        gate, up = (self.param(name, _INIT, (c.width, c.mlp_width)).astype(x.dtype) for name in ("gate", "up"))
+        down = self.param("down", _INIT, (c.mlp_width, c.width)).astype(x.dtype)
+        return (nn.silu(x @ gate) * (x @ up)) @ down
+
+
+class Block(nn.Module):
+    """One decoder block; with `past`, the new keys and values are first written there at `slot`."""
+
+    settings: ModelSettings
+
+    @nn.compact
+    def __call__(
+        self,
+        x: "Float[Array, 's t w']",
+        by: attention.Rotation,
+        seen: typing.Any,
+        past: KeyValue | None = None,
+        slot: typing.Any = 0,
+    ) -> tuple["Float[Array, 's t w']", KeyValue]:
+        epsilon = self.settings.norm_epsilon
+        attended, kept = Attention(self.settings, name="attention")(
+            RMSNorm(epsilon, name="attention_norm")(x), by, seen, past, slot
+        )
+        x = x + attended
+        return x + Mlp(self.settings, name="mlp")(RMSNorm(epsilon, name="mlp_norm")(x)), kept
+
+
+class Decoder(nn.Module):
+    """The whole stack over full sequences: training, scoring and the prefill of a cache."""
+
+    settings: ModelSettings
+
+    @nn.compact
+    def __call__(
+        self, tokens: "Int[Array, 's t']", positions: "Int[Array, 's t']", segments: "Int[Array, 's t']"
+    ) -> tuple["Float[Array, 's t w']", KeyValue]:
+        """Final hidden states, and the keys and values of all layers with a leading layer axis.
+
+        `positions` count from 0 within each segment; tokens of segment 0 are padding and see only each other.
+        """
+        c = self.settings
+        table = self.param("embedding", _INIT, (c.vocabulary, c.width))
+        if not c.has_tied_embeddings:
+            self.param("unembedding", _INIT, (c.width, c.vocabulary))
+        x = table[tokens].astype(jnp.dtype(c.compute_dtype))
+        by = attention.rotation(positions, attention.frequencies(c.head_width, c.rope_theta))
+        seen = attention.visible(positions, positions, query_segments=segments, key_segments=segments)
+        stack = nn.scan(
+            Block,
+            variable_axes={"params": 0},
+            split_rngs={"params": True},
+            in_axes=(nn.broadcast, nn.broadcast),
+            length=c.layers,
+        )
+        x, kept = stack(c, name="layers")(x, by, seen)
+        return RMSNorm(c.norm_epsilon, name="final_norm")(x), kept
+
+
+def initial(settings: ModelSettings, key: jax.Array) -> Params:
+    """Random parameters: normal with standard deviation 0.02, norms at one, biases at zero; float32."""
+    dummy = jnp.zeros((1, 1), jnp.int32)
+    return Decoder(settings).init(key, dummy, dummy, dummy + 1)["params"]
+
+
+def hidden_states(
+    params: Params,
+    settings: ModelSettings,
+    *,
+    tokens: "Int[Array, 's t']",
+    positions: "Int[Array, 's t']",
+    segments: "Int[Array, 's t']",
+) -> tuple["Float[Array, 's t w']", KeyValue]:
+    """Final hidden states [s, t, width] and the stacked keys and values of every layer."""
+    return Decoder(settings).apply({"params": params}, tokens, positions, segments)
+
+
+def logits(params: Params, hidden: "Float[Array, '*rest w']") -> "Float[Array, '*rest v']":
+    """Scores over the vocabulary in float32, through the embedding table where it is tied."""
+    table = params["unembedding"] if "unembedding" in params else params["embedding"].T
+    return jnp.matmul(hidden, table.astype(hidden.dtype), preferred_element_type=jnp.float32)
+
+
+def decode(
+    params: Params,
+    settings: ModelSettings,
+    *,
+    tokens: "Int[Array, 's']",
+    positions: "Int[Array, 's']",
+    past: tuple[KeyValue, ...],
+    key_positions: "Int[Array, 's u']",
+    slot: "Int[Array, '']",
+) -> tuple["Float[Array, 's v']", tuple[KeyValue, ...]]:
+    """Logits after one more token a row, and the caches with that token written at `slot`.
+
+    Layers are unrolled here: inside a scan each step would copy every cache. `key_positions` already holds the new
+    token's position at `slot` and -1 at empty slots.
+    """
+    c = settings
+    x = params["embedding"][tokens][:, None].astype(jnp.dtype(c.compute_dtype))
+    by = attention.rotation(positions[:, None], attention.frequencies(c.head_width, c.rope_theta))
+    seen = attention.visible(positions[:, None], key_positions)
+    kept = []
+    for layer, cache in enumerate(past):
+        own = jax.tree.map(lambda stacked, layer=layer: stacked[layer], params["layers"])
+        x, cache = Block(c).apply({"params": own}, x, by, seen, cache, slot)
+        kept.append(cache)
+    x = RMSNorm(c.norm_epsilon).apply({"params": params["final_norm"]}, x)
+    return logits(params, x[:, 0]), tuple(kept)

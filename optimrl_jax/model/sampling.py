@@ -1,0 +1,149 @@
+"""Samples completions: shared prefill of the prompts, then one token a step until every row has ended.
+
+Shapes are fixed by the caller (prompts padded to one length, a fixed number of samples and steps), so that one compiled
+program serves a whole run; the loop stops early when all rows have ended. Each row draws from its own random stream:
+what it samples does not depend on its neighbours in the batch.
+"""
+
+import functools
+import typing
+
+import jax
+import jax.numpy as jnp
+
+from optimrl_jax.model import decoder
+from optimrl_jax.settings import ModelSettings
+
+if typing.TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Float, Int
+
+
+class Completions(typing.NamedTuple):
+    """Sampled tokens, right-padded; `length` counts the end token where `has_ended`.
+
+    `log_prob` is the log-probability of each sampled token at the sampling temperature, 0 in the padding.
+    """
+
+    tokens: "Int[Array, 'r t']"
+    log_prob: "Float[Array, 'r t']"
+    length: "Int[Array, 'r']"
+    has_ended: "Bool[Array, 'r']"
+
+
+class _State(typing.NamedTuple):
+    step: "Int[Array, '']"
+    logits: "Float[Array, 'r v']"
+    past: tuple[decoder.KeyValue, ...]
+    key_positions: "Int[Array, 'r u']"
+    done: Completions
+
+
+@functools.partial(jax.jit, static_argnames=("settings", "samples", "steps", "end_token"))
+def generate(
+    params: decoder.Params,
+    settings: ModelSettings,
+    *,
+    prompts: "Int[Array, 'b p']",
+    prompt_mask: "Bool[Array, 'b p']",
+    keys: "Array",
+    temperature: "float | Float[Array, '']",
+    samples: int,
+    steps: int,
+    end_token: int,
+) -> Completions:
+    """`samples` completions of each prompt, at most `steps` tokens each; rows of one prompt are neighbours.
+
+    `prompts` may be padded on either side: `prompt_mask` says which tokens are real, at least one in each row. `keys`
+    holds one random key for each of the b * samples rows.
+    """
+    state = _prefill(params, settings, prompts, prompt_mask, samples=samples, steps=steps)
+    lengths = jnp.repeat(prompt_mask.sum(axis=1), samples)
+    width = prompts.shape[1]
+
+    def goes_on(state: _State) -> "Bool[Array, '']":
+        return (state.step < steps) & ~state.done.has_ended.all()
+
+    def advance(state: _State) -> _State:
+        n = state.step
+        token, log_prob = _draw(keys, n, state.logits / temperature)
+        done = _record(state.done, n, token, log_prob, end_token=end_token)
+        positions = lengths + n
+        key_positions = jax.lax.dynamic_update_slice_in_dim(state.key_positions, positions[:, None], width + n, axis=1)
+        logits, past = decoder.decode(
+            params,
+            settings,
+            tokens=token,
+            positions=positions,
+            past=state.past,
+            key_positions=key_positions,
+            slot=width + n,
+        )
+        return _State(n + 1, logits, past, key_positions, done)
+
+    return jax.lax.while_loop(goes_on, advance, state).done
+
+
+def row_keys(key: "Array", rows: "Int[Array, 'r']") -> "Array":
+    """One random stream for each row number, whatever else is in the batch."""
+    return jax.vmap(lambda row: jax.random.fold_in(key, row))(rows)
+
+
+def _prefill(
+    params: decoder.Params,
+    settings: ModelSettings,
+    prompts: "Int[Array, 'b p']",
+    mask: "Bool[Array, 'b p']",
+    *,
+    samples: int,
+    steps: int,
+) -> _State:
+    """Runs each prompt once and repeats its cache for its samples."""
+    b, width = prompts.shape
+    positions = jnp.where(mask, jnp.cumsum(mask, axis=1) - 1, -1)
+    hidden, kept = decoder.hidden_states(
+        params, settings, tokens=prompts, positions=jnp.maximum(positions, 0), segments=mask.astype(jnp.int32)
+    )
+    last = width - 1 - jnp.argmax(mask[:, ::-1], axis=1)
+    logits = decoder.logits(params, hidden[jnp.arange(b), last])
+
+    def spread(x: "Array") -> "Array":
+        room = [(0, 0)] * x.ndim
+        room[1] = (0, steps)
+        return jnp.pad(jnp.repeat(x, samples, axis=0), room)
+
+    past = tuple(
+        decoder.KeyValue(spread(kept.key[layer]), spread(kept.value[layer])) for layer in range(settings.layers)
+    )
+    rows = b * samples
+    done = Completions(
+        tokens=jnp.zeros((rows, steps), jnp.int32),
+        log_prob=jnp.zeros((rows, steps), jnp.float32),
+        length=jnp.zeros(rows, jnp.int32),
+        has_ended=jnp.zeros(rows, bool),
+    )
+    empty = jnp.full((rows, steps), -1, positions.dtype)
+    key_positions = jnp.concatenate([jnp.repeat(positions, samples, axis=0), empty], axis=1)
+    return _State(jnp.int32(0), jnp.repeat(logits, samples, axis=0), past, key_positions, done)
+
+
+def _draw(
+    keys: "Array", step: "Int[Array, '']", scores: "Float[Array, 'r v']"
+) -> tuple["Int[Array, 'r']", "Float[Array, 'r']"]:
+    """One token a row by the Gumbel trick, each row from its own stream, and its log-probability."""
+    of_step = jax.vmap(lambda key: jax.random.fold_in(key, step))(keys)
+    noise = jax.vmap(lambda key: jax.random.gumbel(key, scores.shape[1:]))(of_step)
+    token = jnp.argmax(scores + noise, axis=-1)
+    chosen = jnp.take_along_axis(scores, token[:, None], axis=-1)[:, 0]
+    return token.astype(jnp.int32), chosen - jax.nn.logsumexp(scores, axis=-1)
+
+
+def _record(
+    done: Completions, step: "Int[Array, '']", token: "Array", log_prob: "Array", *, end_token: int
+) -> Completions:
+    is_live = ~done.has_ended
+    return Completions(
+        tokens=done.tokens.at[:, step].set(jnp.where(is_live, token, 0)),
+        log_prob=done.log_prob.at[:, step].set(jnp.where(is_live, log_prob, 0.0)),
+        length=done.length + is_live,
+        has_ended=done.has_ended | (is_live & (token == end_token)),
+    )
