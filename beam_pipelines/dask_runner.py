@@ -21,17 +21,33 @@ class DaskRunner(dask_runner.DaskRunner):
     """Runs a pipeline on the Dask cluster that the options name (`--dask_client_address`), or on a local one."""
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> dask_runner.DaskRunnerResult:
-        import dask
+        from dask import config
+
+        config.set({"logging.distributed": "warning"})
         from dask import distributed
 
         dask_options = options.view_as(dask_runner.DaskOptions).get_all_options(drop_default=True, current_only=True)
         bag_arguments = dask_runner.DaskOptions._extract_bag_kwargs(dask_options)
+        # An element of a source is a block of problems: enough for a partition of its own.
+        if not bag_arguments:
+            bag_arguments = {"partition_size": 1}
         pipeline.replace_all(dask_overrides())
         visitor = _Translation(bag_arguments)
         pipeline.visit(visitor)
         client = distributed.Client(**dask_options)
         sinks = [bag for step, bag in visitor.bags.items() if step not in visitor.consumed]
-        return dask_runner.DaskRunnerResult(client, client.compute(dask.optimize(*sinks)))
+        # Optimized one by one, sinks would each carry, and execute, a copy of the steps that they share.
+        return Result(client, client.compute(sinks, optimize_graph=False))
+
+
+class Result(dask_runner.DaskRunnerResult):
+    """A result that leaves the cluster's client once everything is done, so that a local cluster ends with it."""
+
+    def wait_until_finish(self, duration: int | None = None) -> str:
+        try:
+            return super().wait_until_finish(duration)
+        finally:
+            self.client.close()
 
 
 class _Translation(PipelineVisitor):

@@ -24,7 +24,7 @@ from beam_pipelines.records import Generator, Label, Problem, Rejection, Solutio
 from beam_pipelines.sources.reading import Broken, Reading, optional, required
 from optimrl_jax.arrays import TestKind
 
-LINES_A_BLOCK = 64
+LINES_A_BLOCK = 8
 
 
 def read(options: BuildOptions) -> beam.PTransform:

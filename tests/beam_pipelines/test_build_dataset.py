@@ -1,0 +1,157 @@
+"""The whole build, with real programs in the real sandbox, on the runners that this machine has."""
+
+import json
+import os
+import pathlib
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+from beam_pipelines import build_dataset
+from beam_pipelines.commands import run_job
+from tests.beam_pipelines import planted
+
+ROOT = pathlib.Path(__file__).parents[2]
+NAMES = ("a", "b", "c", "d")
+# Small problems have noisy durations: what is filterable is decided here by the corpus, not by the host.
+FLAGS = ("--source=jsonl", "--calls=2", "--repeats=2", "--min_robust_cv=0", "--test_share=0.25")
+
+
+def write_corpus(path, problems):
+    path.write_text("".join(json.dumps(planted.as_object(one)) + "\n" for one in problems))
+    return path
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    sound = [planted.problem(name) for name in NAMES]
+    faulty = [planted.problem("alone", incorrect=()), planted.problem("lies", correct=(planted.WRONG_ANSWER,) * 3)]
+    return write_corpus(tmp_path_factory.mktemp("corpus") / "problems.jsonl", [*sound, *faulty])
+
+
+def build(corpus, output, *more):
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        arguments = [*FLAGS, f"--input={corpus}", f"--output={output}", *more]
+        assert run_job(build_dataset.main, arguments, name="build_dataset") == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return output
+
+
+@pytest.fixture(scope="module")
+def dataset(corpus, tmp_path_factory):
+    return build(corpus, tmp_path_factory.mktemp("built") / "dataset")
+
+
+def rows(output, split="cleaned"):
+    (info,) = output.glob("dmc_optim/*/dataset_info.json")
+    found = tfds.builder_from_directory(info.parent).as_data_source(split=split)
+    return {row["id"].decode(): row for row in found}
+
+
+def without_durations(row):
+    dropped = ("duration_s", "std_s", "robust_cv", "length_r", "measured_under")
+    return {name: np.asarray(value).tolist() for name, value in row.items() if name not in dropped}
+
+
+def test_the_dataset_holds_what_survives_and_the_summary_says_why_others_went(dataset):
+    assert set(rows(dataset)) == {f"planted/{name}" for name in NAMES}
+    assert {len(rows(dataset, split)) for split in ("rl_train", "rl_test")} == {1, 3}
+    summary = json.loads((dataset / "summary.json").read_text())
+    reasons = {row["stage"]: row["reasons"] for row in summary["stages"] if row["rejected"]}
+    assert reasons == {"labels": {"correct_only": 1}, "validate": {"few_confirmed_correct": 1}}
+    assert [row["kept"] for row in summary["stages"]][:3] == [6, 6, 5]
+    assert summary["wall_s"] >= summary["sandbox"]["waited_s"] > 0
+    assert (dataset / "COMPLETE").exists()
+    assert not (dataset / "work").exists()
+
+
+def test_tests_of_all_kinds_have_durations_of_every_reference(dataset):
+    for row in rows(dataset).values():
+        kinds = row["test_kind"]
+        assert {0, 1, 2} == set(kinds.tolist())
+        assert row["duration_s"].shape == (len(kinds), len(planted.CORRECT_SUMS))
+        assert (row["status"] == 0).all()
+        assert (row["duration_s"] > 0).all()
+        assert (row["runs"][kinds == 2] == 2).all()
+        assert (row["runs"][kinds < 2] == 1).all()
+        assert (row["std_s"][kinds == 2] >= 0).all()
+        for given, wanted in zip(row["test_input"], row["test_output"], strict=True):
+            assert sum(map(int, given.split()[1:])) == int(wanted)
+
+
+def test_manifest_card_and_traces_say_where_it_comes_from(dataset):
+    manifest = json.loads((dataset / "manifest.json").read_text())
+    assert manifest["splits"] == {"rl_test": 1, "rl_train": 3}
+    assert manifest["options"]["calls"] == 2
+    assert manifest["measured_under"][0]["backend"] == "local"
+    scale = manifest["cost_at_paper_scale"]["executions"] / manifest["cost"]["executions"]
+    assert scale == pytest.approx(12275 / 6, rel=1e-3)
+    assert "Licences" in (dataset / "README.md").read_text()
+    traces = [json.loads(line) for line in (dataset / "traces.jsonl").read_text().splitlines()]
+    assert {trace.get("reason", "kept") for trace in traces} == {"kept", "correct_only", "few_confirmed_correct"}
+
+
+def test_the_same_command_on_a_complete_dataset_does_nothing_and_another_one_is_refused(corpus, dataset, capsys):
+    marker = (dataset / "COMPLETE").stat().st_mtime_ns
+    build(corpus, dataset)
+    assert "already complete" in capsys.readouterr().err
+    assert (dataset / "COMPLETE").stat().st_mtime_ns == marker
+    arguments = [*FLAGS, f"--input={corpus}", f"--output={dataset}", "--seed=5"]
+    assert run_job(build_dataset.main, arguments, name="build_dataset") == 2
+    assert "this dataset has other seed" in capsys.readouterr().err
+
+
+RUNNERS = {
+    "several processes": ("--direct_num_workers=2", "--direct_running_mode=multi_processing"),
+    "dask": ("--runner=DaskRunner",),
+}
+
+
+@pytest.mark.parametrize("flags", RUNNERS.values(), ids=RUNNERS)
+def test_every_runner_builds_equal_contents_durations_aside(corpus, dataset, tmp_path, flags):
+    again = build(corpus, tmp_path / "again", *flags)
+    first, second = rows(dataset), rows(again)
+    assert {name: without_durations(row) for name, row in first.items()} == {
+        name: without_durations(row) for name, row in second.items()
+    }
+
+
+def answers_of(store):
+    """Stored answers by request, as the sandbox keeps them; none while the file is being made."""
+    try:
+        with sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=10) as database:
+            return dict(database.execute("SELECT request, answer FROM answers"))
+    except sqlite3.OperationalError:
+        return {}
+
+
+def test_a_killed_build_goes_on_from_its_store_to_the_same_dataset(corpus, dataset, tmp_path):
+    output = tmp_path / "killed"
+    command = [sys.executable, "-m", "beam_pipelines.build_dataset", *FLAGS, f"--input={corpus}", f"--output={output}"]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, start_new_session=True)
+    store = output / "executions.sqlite"
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if len(answers_of(store)) >= 40:
+            break
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (output / "COMPLETE").exists()
+    kept = answers_of(store)
+    build(corpus, output)
+    after = answers_of(store)
+    assert {key: after[key] for key in kept} == kept, "nothing that was stored is executed again"
+    first, second = rows(dataset), rows(output)
+    assert {name: without_durations(row) for name, row in first.items()} == {
+        name: without_durations(row) for name, row in second.items()
+    }
+    assert len(after) == len(answers_of(dataset / "executions.sqlite"))
