@@ -1,0 +1,177 @@
+"""Every family against the slow version on random ragged problems, by hand, and under changes that must not matter."""
+
+import jax
+import numpy as np
+import pytest
+
+from optimrl_jax import arrays, environment
+from optimrl_jax.arrays import Status
+from optimrl_jax.data import padding
+from tests.optimrl_jax.environment import slow
+from tests.optimrl_jax.records import record
+
+K, H, R = 16, 8, 6
+JUDGE = jax.jit(environment.judge)
+NUMBERS = {
+    "absolute_filter": {"filter_limit": 0.04, "limit": 0.03, "tolerance": 0.3},
+    "length_filter": {"filter_limit": 30, "limit": 0.03, "tolerance": 0.3},
+    "relative_filter": {"filter_limit": 40, "limit": 0.03, "tolerance": 0.5},
+    "absolute_timeout": {"limit": 0.03, "tolerance": 0.5},
+    "relative_timeout": {"limit": 30, "tolerance": 0.5},
+    "ranked_timeout": {"limit": 60, "tolerance": 0.5},
+    "mc_mo": {"tolerance": 0.0},
+}
+
+
+class Ragged:
+    """A random problem with ties, unusable cells and candidates of every status; unpadded."""
+
+    def __init__(self, seed: int) -> None:
+        draw = np.random.default_rng(seed)
+        k, h = int(draw.integers(2, 12)), int(draw.integers(1, 8))
+        self.kind = draw.choice([0, 1, 2, 2, 2], size=k)
+        self.characters = draw.integers(1, 60, size=k)
+        # Few distinct values, so that ties occur everywhere.
+        self.duration_s = draw.choice([0.0, 0.01, 0.02, 0.03, 0.05, 10.0], size=(k, h)).astype(np.float32)
+        self.is_usable = draw.random((k, h)) < 0.8
+        self.status = draw.choice([0, 0, 0, 0, 0, 1, 2, 3], size=(R, k), p=[0.15] * 5 + [0.15, 0.05, 0.05])
+        self.candidate_s = draw.choice([0.005, 0.01, 0.0212, 0.0407], size=(R, k)).astype(np.float32)
+
+    def padded(self, order=None):
+        k, h = self.duration_s.shape
+        order = np.arange(k) if order is None else order
+        tests = arrays.Tests(np.zeros(K, np.int32), np.zeros(K, np.int32), np.zeros(K, bool))
+        for target, values in zip(tests, (self.kind, self.characters, np.ones(k, bool)), strict=True):
+            target[:k] = values[order]
+        references = arrays.References(
+            np.zeros((K, H), np.float32), np.zeros((K, H), np.float32), np.zeros((K, H), bool)
+        )
+        references.duration_s[:k, :h] = self.duration_s[order]
+        references.is_usable[:k, :h] = self.is_usable[order]
+        return tests, references, padding.pad_execution(self.status[:, order], self.candidate_s[:, order], K)
+
+
+def options(family, seed):
+    choice = {"ties": ("first", "average")[seed % 2], "aggregate": ("mean", "median")[seed % 2]}
+    return choice | {"bound": ("max", "median")[seed % 2]} | NUMBERS.get(family, {})
+
+
+@pytest.mark.parametrize("calibration", [{}, {"alpha": 1.5, "beta_s": 0.004}], ids=["identity", "affine"])
+@pytest.mark.parametrize("family", environment.FAMILIES)
+def test_every_family_agrees_with_the_slow_version(family, calibration):
+    for seed in range(25):
+        problem = Ragged(seed)
+        env = environment.build(family, **options(family, seed), **calibration)
+        outcome = JUDGE(env, *problem.padded())
+        for row in range(R):
+            expected = slow.judge(
+                env,
+                environment.FAMILIES[family],
+                problem.kind,
+                problem.characters,
+                problem.duration_s.tolist(),
+                problem.is_usable,
+                problem.status[row],
+                problem.candidate_s[row].tolist(),
+            )
+            found = [float(np.asarray(part)[row]) for part in outcome]
+            assert found == pytest.approx([float(v) for v in expected], abs=1e-5), (family, seed, row)
+
+
+@pytest.mark.parametrize("family", ["mc_mo", "relative_timeout", "ranked_timeout", "qar_ranked", "qp_ranked"])
+def test_the_order_of_tests_does_not_matter(family):
+    problem = Ragged(3)
+    env = environment.build(family, **NUMBERS.get(family, {}))
+    order = np.random.default_rng(0).permutation(len(problem.kind))
+    straight, permuted = JUDGE(env, *problem.padded()), JUDGE(env, *problem.padded(order))
+    for left, right in zip(straight, permuted, strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["qar_ranked", "qp_ranked"])
+def test_scaling_all_durations_does_not_move_a_rank(family):
+    problem = Ragged(5)
+    env = environment.build(family)
+    before = JUDGE(env, *problem.padded()).q
+    problem.duration_s = np.where(problem.duration_s < 10, problem.duration_s * 4, problem.duration_s)
+    problem.duration_s[problem.duration_s == 0] = 10.0
+    problem.candidate_s = problem.candidate_s * 4
+    np.testing.assert_allclose(JUDGE(env, *problem.padded()).q, before, atol=1e-6)
+
+
+def by_hand(candidate_s, *, family="qp_ranked", **numbers):
+    """One candidate on the twin problem: references at 10, 20, 30 and 40 ms on three optimization tests."""
+    entry = record()
+    status = np.zeros((1, 5), np.int8)
+    seconds = np.full((1, 5), candidate_s, np.float32)
+    env = environment.build(family, **numbers)
+    k, h = padding.shape_of([entry])
+    outcome = JUDGE(
+        env, padding.pad_tests(entry, k), padding.pad_references(entry, k, h), padding.pad_execution(status, seconds, k)
+    )
+    return {name: float(getattr(outcome, name)[0]) for name in outcome._fields}
+
+
+@pytest.mark.parametrize(("candidate_s", "q"), [(0.005, 0.0), (0.015, 0.25), (0.025, 0.5), (0.035, 0.75), (0.045, 1.0)])
+def test_a_candidate_between_references_takes_the_place_between_them(candidate_s, q):
+    assert by_hand(candidate_s)["q"] == pytest.approx(q)
+    assert by_hand(candidate_s, family="qar_ranked")["q"] == pytest.approx(q)
+
+
+def test_tied_durations_share_the_first_position():
+    assert by_hand(0.02, family="qar_ranked")["q"] == pytest.approx(1 / 4)
+    assert by_hand(0.02, family="qar_ranked", ties="average")["q"] == pytest.approx(1.5 / 4)
+    assert by_hand(0.02)["q"] == pytest.approx(1 / 4)
+
+
+def test_the_gate_opens_at_its_threshold():
+    assert by_hand(0.015, threshold=0.25)["g"] == 1
+    assert by_hand(0.015, threshold=0.24)["g"] == 0
+
+
+def test_a_problem_without_usable_references_is_not_ranked():
+    entry = record(status=np.full((5, 4), Status.FAILURE, np.int8))
+    k, h = padding.shape_of([entry])
+    execution = padding.pad_execution(np.zeros((1, 5), np.int8), np.full((1, 5), 0.5), k)
+    outcome = JUDGE(
+        environment.build("qp_ranked"), padding.pad_tests(entry, k), padding.pad_references(entry, k, h), execution
+    )
+    assert (outcome.g[0], outcome.q[0], outcome.c_strict[0]) == (1, 0, 1)
+
+
+def test_numbers_are_traced_and_a_sweep_is_one_vmap():
+    problem = Ragged(7)
+    thresholds = np.linspace(0.1, 0.9, 9).astype(np.float32)
+    stacked = jax.tree.map(
+        lambda *leaves: np.stack(leaves), *[environment.build("qp_ranked", threshold=float(t)) for t in thresholds]
+    )
+    swept = jax.jit(jax.vmap(environment.judge, in_axes=(0, None, None, None)))(stacked, *problem.padded())
+    for index, threshold in enumerate(thresholds):
+        single = environment.judge(environment.build("qp_ranked", threshold=float(threshold)), *problem.padded())
+        np.testing.assert_array_equal(swept.g[index], single.g)
+        np.testing.assert_allclose(swept.q[index], single.q, atol=1e-6)
+
+
+def test_the_sweep_of_the_paper_has_1578_configurations():
+    sizes = {
+        name: int(np.prod([len(values) for values in family.grid.values()])) if family.grid else 0
+        for name, family in environment.FAMILIES.items()
+    }
+    assert sizes["absolute_filter"] == sizes["length_filter"] == 392
+    assert (sizes["relative_filter"], sizes["absolute_timeout"], sizes["relative_timeout"]) == (504, 56, 72)
+    assert (sizes["ranked_timeout"], sizes["qar_ranked"], sizes["qp_ranked"]) == (144, 9, 9)
+    assert sum(sizes.values()) == 1578
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"family": "fast"}, "environment.family = 'fast': expected one of rlvr"),
+        ({"family": "mc_mo", "tolerance": 1.5}, "environment.tolerance = 1.5"),
+        ({"family": "qp_ranked", "threshold": -0.1}, "environment.threshold = -0.1"),
+        ({"family": "qp_ranked", "ties": "last"}, "environment.ties = 'last'"),
+    ],
+)
+def test_a_wrong_environment_is_refused(options, message):
+    with pytest.raises(ValueError, match=message.replace(".", r"\.")):
+        environment.build(**options)

@@ -1,0 +1,52 @@
+"""Which durations candidates are ranked against, and how the timing pass stood to the stored ones."""
+
+import numpy as np
+import pytest
+
+from optimrl_jax.evaluation import leaderboards
+
+
+def test_an_affine_drift_is_recovered_exactly():
+    stored = np.array([0.001, 0.01, 0.1, 1.0, 5.0])
+    drift = leaderboards.fit_drift(stored, 1.5 * stored + 0.002)
+    assert drift.alpha == pytest.approx(1.5)
+    assert drift.beta_s == pytest.approx(0.002)
+    assert drift.spearman == pytest.approx(1.0)
+    assert drift.relative_rmse == pytest.approx(0.0, abs=1e-9)
+
+
+def test_short_programs_weigh_as_much_as_long_ones():
+    draw = np.random.default_rng(1)
+    stored = np.concatenate([draw.uniform(0.001, 0.002, 200), [8.0]])
+    fresh = stored + 0.001
+    fresh[-1] = 4.0
+    drift = leaderboards.fit_drift(stored, fresh)
+    predicted = drift.alpha * stored[:-1] + drift.beta_s
+    assert np.abs(predicted / fresh[:-1] - 1).max() < 0.25
+
+
+@pytest.mark.parametrize("pairs", [0, 2])
+def test_too_few_pairs_leave_the_durations_alone(pairs):
+    drift = leaderboards.fit_drift(np.arange(1.0, pairs + 1), np.arange(2.0, pairs + 2))
+    assert (drift.alpha, drift.beta_s, drift.pairs) == (1.0, 0.0, pairs)
+    assert np.isnan(drift.spearman)
+
+
+def test_arrays_that_do_not_pair_up_are_refused():
+    with pytest.raises(ValueError, match="equal length"):
+        leaderboards.fit_drift(np.ones(3), np.ones(4))
+
+
+def test_rank_correlation_by_hand():
+    assert leaderboards.spearman(np.array([1.0, 2, 3, 4]), np.array([10.0, 20, 40, 30])) == pytest.approx(0.8)
+    assert leaderboards.spearman(np.array([1.0, 1, 2]), np.array([5.0, 5, 9])) == pytest.approx(1.0)
+    assert np.isnan(leaderboards.spearman(np.ones(4), np.arange(4.0)))
+
+
+def test_each_leaderboard_does_what_its_name_says():
+    stored = np.array([[0.1, 0.2, 10.0]])
+    fresh = np.array([[0.3, np.nan, 10.0]])
+    drift = leaderboards.Drift(alpha=2.0, beta_s=0.05, spearman=1.0, relative_rmse=0.0, pairs=9)
+    assert leaderboards.stored(stored, fresh, drift).tolist() == [[0.1, 0.2, 10.0]]
+    assert leaderboards.affine(stored, fresh, drift)[0] == pytest.approx([0.25, 0.45, 10.0])
+    assert leaderboards.fresh(stored, fresh, drift).tolist() == [[0.3, 0.2, 10.0]]

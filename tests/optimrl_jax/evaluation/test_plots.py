@@ -1,0 +1,36 @@
+"""Plots are real pictures of the numbers given, and the moving average is what it says."""
+
+import json
+
+import numpy as np
+import pytest
+
+from optimrl_jax.evaluation import plots
+
+PNG = b"\x89PNG"
+
+
+def test_moving_average_by_hand():
+    assert plots.moving_average([1.0, 3.0, 5.0, 7.0], window=2).tolist() == [1.0, 2.0, 4.0, 6.0]
+
+
+def test_moving_average_skips_what_is_not_finite():
+    assert plots.moving_average([1.0, np.nan, 5.0], window=3).tolist() == [1.0, 1.0, 3.0]
+
+
+@pytest.mark.parametrize("window", [1, 3, 50])
+def test_moving_average_agrees_with_a_loop(window):
+    values = np.random.default_rng(0).normal(size=40)
+    slow = [values[max(0, i + 1 - window) : i + 1].mean() for i in range(40)]
+    np.testing.assert_allclose(plots.moving_average(values, window=window), slow)
+
+
+def test_pictures_are_written(tmp_path):
+    cell = {"mean": 0.4, "low": 0.3, "high": 0.5}
+    scores = {name: {"pass@1": {"p100": cell, "p30": cell}} for name in ("sft", "grpo")}
+    plots.pass_bars(tmp_path / "bars.png", scores, k=1)
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text("".join(json.dumps({"step": s, "reward": s / 9}) + "\n" for s in range(9)))
+    plots.learning_curve(tmp_path / "curve.png", metrics, series={"reward": "reward", "absent": "absent"}, window=3)
+    for name in ("bars.png", "curve.png"):
+        assert (tmp_path / name).read_bytes().startswith(PNG)
