@@ -1,20 +1,24 @@
 """Edge: prints the tables that end a job."""
 
+import sys
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
-from beam_pipelines.report import StageRow
+from beam_pipelines.report import PAPER_KEPT, StageRow
+
+# A pipe has no width of its own; the tables need this many columns.
+_CONSOLE = Console(width=None if sys.stdout.isatty() else 120)
 
 
 def stage_table(rows: Sequence[StageRow]) -> None:
-    """What each stage kept and why the others went."""
-    table = Table("stage", "kept", "rejected", "reasons", title="what each stage kept")
+    """What each stage kept and why the others went, beside what the paper's build kept there."""
+    table = Table("stage", "kept", "rejected", "paper kept", "reasons", title="what each stage kept")
     for row in rows:
         reasons = ", ".join(f"{reason} {count}" for reason, count in row.reasons.items())
-        table.add_row(row.stage, str(row.kept), str(row.rejected), reasons)
-    Console().print(table)
+        table.add_row(row.stage, str(row.kept), str(row.rejected), str(PAPER_KEPT.get(row.stage, "")), reasons)
+    _CONSOLE.print(table)
 
 
 def figures(title: str, rows: Mapping[str, Mapping[str, float]], *, form: str) -> None:
@@ -23,4 +27,4 @@ def figures(title: str, rows: Mapping[str, Mapping[str, float]], *, form: str) -
     table = Table("", *columns, title=title)
     for name, row in rows.items():
         table.add_row(name, *(form.format(row[column]) for column in columns))
-    Console().print(table)
+    _CONSOLE.print(table)

@@ -1,0 +1,122 @@
+"""Edge: `python -m beam_pipelines.inspect_dataset --dataset=D`: tables and figures of a finished dataset.
+
+Writes `D/inspection/summary.json` and PNG files beside it, and prints the tables.
+"""
+
+import json
+import pathlib
+import sys
+import zlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from beam_pipelines import console, leaderboard, plots, statistics
+from beam_pipelines.build_dataset import COMPLETE, TRACES
+from beam_pipelines.commands import Parser, UserError, existing, require, run_job
+from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import NAME
+from beam_pipelines.report import StageRow
+
+Trace = Mapping[str, float]
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = Parser(prog="inspect_dataset", description="Shows what a dataset holds.", allow_abbrev=False)
+    parser.add_argument("--dataset", default="", help="directory that build_dataset wrote")
+    parser.add_argument("--split", default="cleaned", help="split to look at")
+    values = parser.parse_args(arguments)
+    directory = existing(values.dataset, "--dataset", is_directory=True)
+    require((directory / COMPLETE).exists(), "--dataset", values.dataset, f"a finished dataset (no {COMPLETE} in it)")
+    examples = load(directory, values.split)
+    traces = campaign_traces(directory / TRACES)
+    summary = inspected(examples, traces, build=json.loads((directory / "summary.json").read_text()))
+    target = directory / "inspection"
+    target.mkdir(exist_ok=True)
+    (target / "summary.json").write_text(json.dumps(summary, indent=2))
+    draw(examples, traces, standings=summary["references"], target=target)
+    show(summary)
+
+
+def load(directory: pathlib.Path, split: str) -> list[statistics.Example]:
+    """All examples of a split; raises UserError, in one line, for an unknown split or a damaged file."""
+    found = sorted((directory / NAME).glob("*/dataset_info.json"))
+    require(bool(found), "--dataset", str(directory), f"a {NAME} dataset in it")
+    try:
+        builder = tfds.builder_from_directory(found[-1].parent)
+        names = sorted(builder.info.splits)
+        require(split in names, "--split", split, f"one of {', '.join(names)}")
+        return list(builder.as_data_source(split=split))
+    except UserError:
+        raise
+    # A truncated ArrayRecord gives empty records, on which the decoder fails with a TypeError.
+    except (OSError, ValueError, RuntimeError, IndexError, TypeError, zlib.error) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(f"--dataset = {str(directory)!r}: expected a readable dataset ({reason})") from None
+
+
+def inspected(examples: Sequence[statistics.Example], traces: Sequence[Trace], *, build: Mapping) -> dict[str, object]:
+    """Everything the tables show, as plain values; percentiles of references are in percent, 0 fastest."""
+    return {
+        "problems": len(examples),
+        "splits": build["splits"],
+        "stages": build["stages"],
+        "filterability": statistics.filterability(examples),
+        "durations": statistics.durations(examples),
+        "tails": statistics.tails(examples),
+        "pass_rates": pass_rates(traces),
+        "references": {example["id"].decode(): standing(example) for example in examples},
+    }
+
+
+def standing(example: statistics.Example) -> dict[str, float]:
+    """Percentile, in percent, of every reference that an optimization test ranks, by the reference's id."""
+    names = [text.decode() for text in example["reference_id"]]
+    pairs = zip(names, leaderboard.percentiles(example), strict=True)
+    return {name: round(100 * float(position), 2) for name, position in pairs if np.isfinite(position)}
+
+
+def draw(
+    examples: Sequence[statistics.Example],
+    traces: Sequence[Trace],
+    *,
+    standings: Mapping[str, Mapping[str, float]],
+    target: pathlib.Path,
+) -> None:
+    plots.duration_tails(examples, target / "duration_tails.png")
+    plots.profiles(examples, target / "profiles.png")
+    plots.pass_rates(traces, target / "pass_rates.png")
+    percent = [value for references in standings.values() for value in references.values()]
+    plots.reference_percentiles(percent, target / "reference_percentiles.png")
+
+
+def show(summary: Mapping) -> None:
+    """Prints the stage table, filterability, durations, tails, pass rates and standings."""
+    console.stage_table([StageRow(**row) for row in summary["stages"]])
+    console.figures("problems that durations (or lengths) can filter", summary["filterability"], form="{:d}")
+    console.figures("durations of tests", summary["durations"], form="{:.4g}")
+    console.figures("tails by problem", summary["tails"], form="{:.3g}")
+    console.figures("share of solutions that pass, mean over problems", {"": summary["pass_rates"]}, form="{:.2%}")
+    percent = [value for references in summary["references"].values() for value in references.values()]
+    middle = f", median percentile {np.median(percent):.1f}" if percent else ""
+    print(f"{summary['problems']} problems, {len(percent)} references on their leaderboards{middle}")
+
+
+def campaign_traces(path: pathlib.Path) -> list[Trace]:
+    """What the correctness campaign noted for every problem that it gave new tests, kept or rejected later."""
+    if not path.exists():
+        return []
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    steps = [step for line in lines for step in line["trace"] if step["stage"] == "generate_correctness"]
+    notes = [dict(step["notes"]) for step in steps]
+    return [note for note in notes if note.get("accepted")]
+
+
+def pass_rates(traces: Sequence[Trace]) -> dict[str, float]:
+    """Mean pass rates before and after the generated correctness tests (paper L1528), empty without a campaign."""
+    names = [f"{label}_pass_rate_{when}" for label in ("correct", "incorrect") for when in ("before", "generated")]
+    return {name: float(np.mean([trace[name] for trace in traces])) for name in names} if traces else {}
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main, name="inspect_dataset"))
