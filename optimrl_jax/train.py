@@ -9,11 +9,12 @@ import sys
 from optimrl_jax import execution
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import dataset, prompts, stream
-from optimrl_jax.learner import checkpoints, workdir
+from optimrl_jax.learner import checkpoints, judging, workdir
 from optimrl_jax.learner.actor import Actor
 from optimrl_jax.learner.learner import Learner
 from optimrl_jax.learner.loop import Loop
 from optimrl_jax.learner.update import DivergedError
+from optimrl_jax.settings import DataSettings
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,9 +29,14 @@ def main(job: Job) -> None:
     records = fitting(dataset.load(settings.data.directory, settings.data.train_split), policy, settings.data)
     workdir.write_model(job.workdir, policy.settings)
     policy.tokenizer.save(job.workdir)
+    try:
+        judge = judging.Judge(records, settings)
+    except ValueError as error:
+        raise UserError(str(error)) from None
     with execution.connect(settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
+        executor = execution.Executor(client, settings.sandbox)
         loop = Loop(
-            Actor(policy, records, execution.Executor(client, settings.sandbox), settings=settings),
+            Actor(policy, records, executor, judge=judge, settings=settings),
             Learner(policy.params, policy.settings, settings),
             stream=stream.problems(range(len(records)), batch=settings.grpo.problems, seed=settings.seed),
             workdir=job.workdir,
@@ -44,7 +50,7 @@ def main(job: Job) -> None:
 
 
 def fitting(
-    records: list[dataset.ProblemRecord], policy: checkpoints.Policy, data: object
+    records: list[dataset.ProblemRecord], policy: checkpoints.Policy, data: DataSettings
 ) -> list[dataset.ProblemRecord]:
     """The problems whose prompt fits `data.prompt_tokens`; the others are counted in the log."""
     lengths = [len(prompts.prompt(policy.tokenizer, record.statement)) for record in records]

@@ -31,7 +31,7 @@ class Executes(Protocol):
     """What the actor needs of `execution.Executor`."""
 
     def execute(
-        self, attempts: Sequence[tuple[ProblemRecord, str]], *, kinds: Collection[int]
+        self, attempts: Sequence[tuple[ProblemRecord, str]], *, kinds: Collection[int], stops_early: bool
     ) -> list[CandidateRun]: ...
 
 
@@ -88,14 +88,20 @@ class Actor:
     """Holds the weights it was last sent and turns problems into groups of judged rollouts."""
 
     def __init__(
-        self, policy: Policy, records: Sequence[ProblemRecord], executor: Executes, *, settings: Settings
+        self,
+        policy: Policy,
+        records: Sequence[ProblemRecord],
+        executor: Executes,
+        *,
+        judge: judging.Judge,
+        settings: Settings,
     ) -> None:
         self.version = 0
         self._policy = policy
         self._settings = settings
         self._records = records
         self._executor = executor
-        self._judge = judging.Judge(records, settings)
+        self._judge = judge
         self._prompts = [prompts.prompt(policy.tokenizer, record.statement) for record in records]
 
     @property
@@ -123,14 +129,15 @@ class Actor:
         owners = [problem for problem in problems for _ in range(samples)]
         attempts = [(self._records[problem], program) for problem, program in zip(owners, programs, strict=True)]
         with _timed(timings, "execute_s"):
-            runs = self._executor.execute(attempts, kinds=self._judge.kinds)
+            runs = self._executor.execute(attempts, kinds=self._judge.kinds, stops_early=self._judge.stops_early)
         groups = []
         with _timed(timings, "judge_s"):
             for index, problem in enumerate(problems):
                 span = slice(index * samples, (index + 1) * samples)
                 own = jax.tree.map(lambda x, span=span: x[span], completions)
                 rollouts = joined(prompt_ids[index], own, version=version, longest=self._settings.data.prompt_tokens)
-                groups.append(Group(rollouts, *self._judge(problem, runs[span]), problem=np.int32(problem)))
+                judged = self._judge(problem, runs[span], stream=(batch + index) % 2)
+                groups.append(Group(rollouts, *judged, problem=np.int32(problem)))
         return groups
 
 

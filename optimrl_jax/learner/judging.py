@@ -5,7 +5,7 @@ Pure; every problem is padded to the one shape that holds them all, so that judg
 
 import functools
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
@@ -35,39 +35,41 @@ class Judged(typing.NamedTuple):
 
 
 class Judge:
-    """The environment and the reward of the settings, over problems padded once."""
+    """The environment and the reward of the settings over padded problems; raises ValueError for unknown names."""
 
     def __init__(self, records: Sequence[padding.Record], settings: Settings) -> None:
         self._k, h = padding.shape_of(records)
         self._tests = [padding.pad_tests(record, self._k) for record in records]
         self._references = [padding.pad_references(record, self._k, h) for record in records]
-        self._environment = environment_of(settings)
-        self._reward = functools.partial(
-            rewards.reward,
-            composition=settings.reward.composition,
-            quality_map=settings.reward.quality_map,
-            blend_weight=settings.reward.blend_weight,
-        )
-        self._judge = jax.jit(environment.judge)
-        self.kinds = frozenset(arrays.TestKind)
+        self._environment = environment.build(**vars(settings.environment))
+        reward = functools.partial(rewards.reward, **vars(settings.reward))
+        self._judged = jax.jit(lambda *problem: _judged(environment.judge(*problem), reward))
+        family = environment.family_named(settings.environment.family)
+        self.kinds = family.kinds
+        self.stops_early = can_stop_early(family, settings.reward.composition)
 
-    def __call__(self, problem: int, runs: Sequence[Run]) -> Judged:
-        """Judges the programs of one problem, given by its index among the records."""
+    def __call__(self, problem: int, runs: Sequence[Run], *, stream: int) -> Judged:
+        """Judges the programs of one problem, given by its index among the records.
+
+        `stream` 0 or 1 chooses between the correctness and the optimization reward of multitask compositions.
+        """
         status, duration_s = (np.stack([getattr(run, name) for run in runs]) for name in ("status", "duration_s"))
         execution = padding.pad_execution(status, duration_s, self._k)
-        outcome = self._judge(self._environment, self._tests[problem], self._references[problem], execution)
-        outcome = jax.tree.map(np.asarray, outcome)
-        reward = np.asarray(self._reward(outcome), np.float32)
-        is_correct = outcome.c_strict > 0
-        return Judged(
-            reward=reward,
-            is_valid=outcome.is_valid & np.isfinite(reward),
-            is_correct=is_correct,
-            is_fast=is_correct & (outcome.g > 0),
-        )
+        tests, references = self._tests[problem], self._references[problem]
+        judged = jax.tree.map(np.asarray, self._judged(self._environment, tests, references, execution))
+        of_stream = judged.reward[:, stream] if judged.reward.ndim == 2 else judged.reward
+        return judged._replace(reward=of_stream.astype(np.float32), is_valid=judged.is_valid & np.isfinite(of_stream))
 
 
-def environment_of(settings: Settings) -> environment.Environment:
-    """The environment that the settings name, with its numbers."""
-    numbers = vars(settings.environment) | {}
-    return environment.build(numbers.pop("family"), **numbers)
+def can_stop_early(family: environment.Family, composition: str) -> bool:
+    """True where the first failed test already decides the reward: every executed test counts, and c_strict gates all.
+
+    Programs that fail then cost one test instead of all of them.
+    """
+    judges_every_test = family.filter == "none" and family.limit in ("none", "absolute")
+    return judges_every_test and composition.startswith(("collapsed", "two_gate"))
+
+
+def _judged(outcome: arrays.Outcome, reward: Callable[[arrays.Outcome], jax.Array]) -> Judged:
+    is_correct = outcome.c_strict > 0
+    return Judged(reward(outcome), outcome.is_valid, is_correct, is_correct & (outcome.g > 0))
