@@ -16,6 +16,7 @@ import tensorflow_datasets as tfds
 from beam_pipelines import build_dataset
 from beam_pipelines.commands import run_job
 from tests.beam_pipelines import planted
+from tests.beam_pipelines.test_commands import run_quietly
 
 ROOT = pathlib.Path(__file__).parents[2]
 NAMES = ("a", "b", "c", "d")
@@ -36,12 +37,7 @@ def corpus(tmp_path_factory):
 
 
 def build(corpus, output, *more):
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        arguments = [*FLAGS, f"--input={corpus}", f"--output={output}", *more]
-        assert run_job(build_dataset.main, arguments, name="build_dataset") == 0
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    run_quietly(*FLAGS, f"--input={corpus}", f"--output={output}", *more)
     return output
 
 

@@ -8,6 +8,15 @@ from beam_pipelines import build_dataset
 from beam_pipelines.commands import UserError, beam_options, run_job
 
 
+def run_quietly(*arguments):
+    """Builds a dataset in this process and leaves its signal handlers as they were."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert run_job(build_dataset.main, list(arguments), name="build_dataset") == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 @pytest.fixture(autouse=True)
 def _own_signal_handlers():
     before = signal.getsignal(signal.SIGTERM)
