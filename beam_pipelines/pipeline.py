@@ -13,6 +13,7 @@ from beam_pipelines import storage
 from beam_pipelines.execution import Connection
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.sources import code_contests, embedded, evaluation_sets, jsonl, problem_packages
+from beam_pipelines.sources.reading import Reading
 from beam_pipelines.stages import (
     classify,
     deduplicate,
@@ -27,7 +28,7 @@ from beam_pipelines.stages import (
 from beam_pipelines.stages import validate as validation
 from beam_pipelines.stages.stage import KEPT, REJECTED, Stage
 
-Source = Callable[[BuildOptions], beam.PTransform]
+Source = Callable[[BuildOptions], Reading]
 
 SOURCES: dict[str, Source] = {
     "mini": embedded.read,

@@ -8,7 +8,6 @@ import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
-import apache_beam as beam
 import pyarrow
 import pyarrow.parquet
 
@@ -29,7 +28,7 @@ RATING_BAND = 400
 Block = tuple[str, int, int, int, int]
 
 
-def read(options: BuildOptions) -> beam.PTransform:
+def read(options: BuildOptions) -> Reading:
     source = pathlib.Path(options.input)
     require(bool(options.input) and source.exists(), "--input", options.input, "a Parquet file or a directory of them")
     files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator
 
-import apache_beam as beam
-
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Problem
 from beam_pipelines.sources import mini
 from beam_pipelines.sources.reading import Reading
 
 
-def read(options: BuildOptions) -> beam.PTransform:
+def read(options: BuildOptions) -> Reading:
     count = len(mini.problems())
     return Reading([(index,) for index in range(min(count, options.limit or count))], _problem, options)
 

@@ -16,8 +16,6 @@ import json
 import pathlib
 from collections.abc import Iterator
 
-import apache_beam as beam
-
 from beam_pipelines.commands import existing
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, Test
@@ -27,7 +25,7 @@ from optimrl_jax.arrays import TestKind
 LINES_A_BLOCK = 8
 
 
-def read(options: BuildOptions) -> beam.PTransform:
+def read(options: BuildOptions) -> Reading:
     path = existing(options.input, "--input")
     return Reading(blocks(path, limit=options.limit), parsed_block, options)
 

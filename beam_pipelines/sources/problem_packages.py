@@ -9,7 +9,6 @@ import pathlib
 import re
 from collections.abc import Iterator, Mapping
 
-import apache_beam as beam
 import yaml
 
 from beam_pipelines.commands import existing, require
@@ -28,7 +27,7 @@ DEFAULT_TIME_LIMIT_S = 2.0
 DEFAULT_MEMORY_MIB = 2048
 
 
-def read(options: BuildOptions) -> beam.PTransform:
+def read(options: BuildOptions) -> Reading:
     root = existing(options.input, "--input", is_directory=True)
     packages = [root] if (root / MANIFEST).exists() else sorted(path for path in root.iterdir() if path.is_dir())
     require(bool(packages), "--input", options.input, "a problem package or a directory of packages")

@@ -29,6 +29,12 @@ class Reading(beam.PTransform):
         self._parse = parse
         self._options = options
 
+    def records(self) -> Iterator[Problem | Rejection]:
+        """The records one after the other in this process, for jobs that need no pipeline."""
+        for block in self._blocks:
+            for record in self._parse(block, self._options):
+                yield tidied(record) if isinstance(record, Problem) else record
+
     def expand(self, root: beam.Pipeline):
         blocks = root | "blocks" >> beam.Create(self._blocks)
         step = _ReadBlock(self._parse, self._options)
