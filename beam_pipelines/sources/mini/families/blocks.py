@@ -66,19 +66,16 @@ $show""",
 
 MEDIUM = (
     """\
-${read}p = [0]
-for x in a:
-    p.append(p[-1] + x)
+${read}p = [sum(a[i:i + 32]) for i in range(n)]
 t = []
 for i in range(n):
-    l, r = i, n
-    while l < r:
-        m = (l + r + 1) // 2
-        if p[m] - p[i] <= 6000:
-            l = m
-        else:
-            r = m - 1
-    t.append(l - i)
+    total = 0
+    j = i
+    for q, k in ((p, 32), (a, 1)):
+        while j < n and total + q[j] <= 6000:
+            total += q[j]
+            j += k
+    t.append(min(j, n) - i)
 ans = $collect
 $show""",
     """\
@@ -202,7 +199,7 @@ def text(a):
 
 
 class InputGenerator:
-    size = 640
+    size = 680
 
     def numbers(self, n):
         return [random.randint(1, 49) for _ in range(n)]
@@ -249,7 +246,8 @@ FAMILY = Family(
         "5\n2000 2000 2000 2000 1\n",
         "6\n1 2 3 4 5 6\n",
         "7\n5999 1 1 5998 2 2000 4000\n",
-        "8\n100 3000 2500 200 300 3000 2600 100\n",
+        "30\n700 300 900 300 900 900 900 700 100 400 200 900 100 200 100 300 400 "
+        "200 400 700 100 700 200 100 900 200 400 300 200 400\n",
     ),
     generator=GENERATOR,
 )

@@ -60,7 +60,7 @@ $show""",
 MEDIUM = (
     """\
 ${read}t = []
-for y in range(1, 71):
+for y in range(1, 91):
     k = 0
     for x in a:
         if x == y:
@@ -69,8 +69,8 @@ for y in range(1, 71):
 ans = $collect
 $show""",
     """\
-${read}b = list(range(1, 71))
-seen = [0] * 70
+${read}b = list(range(1, 91))
+seen = [0] * 90
 for x in a:
     i = 0
     while b[i] != x:
@@ -80,7 +80,7 @@ t = [seen[x - 1] for x in a]
 ans = $collect
 $show""",
     """\
-${read}seen = [[y, 0] for y in range(1, 71)]
+${read}seen = [[y, 0] for y in range(1, 91)]
 for x in a:
     for p in seen:
         if p[0] == x:
@@ -91,9 +91,9 @@ for y, k in seen:
 ans = $collect
 $show""",
     """\
-${read}seen = [0] * 71
+${read}seen = [0] * 91
 for x in a:
-    for y in range(1, 71):
+    for y in range(1, 91):
         if x == y:
             seen[y] += 1
 t = [seen[x] for x in a]
@@ -110,7 +110,7 @@ for k in Counter(a).values():
 ans = $collect
 $show""",
     """\
-${fast_read}seen = [0] * 71
+${fast_read}seen = [0] * 91
 for x in a:
     seen[x] += 1
 t = [seen[x] for x in a]
@@ -134,7 +134,7 @@ t = [seen[x] for x in a]
 ans = $collect
 $show""",
     """\
-${read}seen = [0] * 71
+${read}seen = [0] * 91
 t = []
 for x in a:
     t.append(seen[x])
@@ -152,7 +152,7 @@ $show""",
 FAMILY = Family(
     name="frequency",
     statement="For each i from 0 to n - 1 count how often a[i] occurs in a. Find $operation. Print $form. "
-    "Input: n, then a list a of n integers from 1 to 70.",
+    "Input: n, then a list a of n integers from 1 to 90.",
     operations=OPERATIONS,
     reading=LIST,
     slow=SLOW,
@@ -165,7 +165,7 @@ FAMILY = Family(
         "6\n5 5 9 5 9 1\n",
         "7\n40 40 40 40 40 40 40\n",
         "8\n4 4 4 7 7 2 2 2\n",
-        "9\n10 20 30 10 20 10 10 10 40\n",
+        "30\n4 1 4 3 1 3 4 3 1 1 1 3 6 1 1 1 5 1 2 4 3 6 5 1 1 1 6 4 2 1\n",
     ),
-    generator=generators.of_list(540, high=70),
+    generator=generators.of_list(540, high=90),
 )

@@ -65,17 +65,17 @@ $show""",
 
 MEDIUM = (
     """\
-${read}seen = [0] * 51
+${read}seen = [0] * 61
 for y in a:
     seen[y] += 1
 ans = 0
 for x in b:
-    for y in range(1, 51):
+    for y in range(1, 61):
         if $test:
             ans += seen[y]
 $show""",
     """\
-${read}seen = [0] * 51
+${read}seen = [0] * 61
 for y in a:
     seen[y] += 1
 ans = 0
@@ -86,20 +86,20 @@ for x in b:
 $show""",
     """\
 ${read}ans = 0
-for x in range(1, 51):
+for x in range(1, 61):
     k = b.count(x)
     for y in a:
         if $test:
             ans += k
 $show""",
     """\
-${read}seen = [0] * 51
+${read}seen = [0] * 61
 for y in a:
     seen[y] += 1
 ans = 0
 for x in b:
     y = 1
-    while y <= 50:
+    while y <= 60:
         if $test:
             ans += seen[y]
         y += 1
@@ -115,7 +115,7 @@ for x in b:
     ans += $found
 $show""",
     """\
-${fast_read}seen = [0] * 51
+${fast_read}seen = [0] * 61
 for y in a:
     seen[y] += 1
 ans = 0
@@ -123,10 +123,10 @@ for x in b:
     ans += sum(seen$part)
 $show""",
     """\
-${read}seen = [0] * 51
+${read}seen = [0] * 61
 for y in a:
     seen[y] += 1
-t = [sum(seen$part) for x in range(51)]
+t = [sum(seen$part) for x in range(61)]
 ans = sum(t[x] for x in b)
 $show""",
 )
@@ -174,9 +174,9 @@ def text(pairs):
 
 
 class InputGenerator:
-    size = 440
+    size = 480
 
-    def pairs(self, n, high=50, longest=49):
+    def pairs(self, n, high=60, longest=59):
         starts = [random.randint(1, high - 1) for _ in range(n)]
         return [(x, random.randint(x + 1, min(high, x + longest))) for x in starts]
 
@@ -190,7 +190,7 @@ class InputGenerator:
         if shape == "short":
             return text(self.pairs(n, longest=1))
         if shape == "nested":
-            return text([(1 + i % 24, 50 - i % 19) for i in range(n)])
+            return text([(1 + i % 29, 60 - i % 29) for i in range(n)])
         return text(sorted(self.pairs(n)))
 
     def generate_small_cases(self):
@@ -206,7 +206,7 @@ class InputGenerator:
 FAMILY = Family(
     name="intervals",
     statement="Interval i lasts from a[i] to b[i]. Count the pairs (i, j) where interval j starts $operation "
-    "interval i ends. Print $form. Input: n, then lists a and b, 1 <= a[i] < b[i] <= 50.",
+    "interval i ends. Print $form. Input: n, then lists a and b, 1 <= a[i] < b[i] <= 60.",
     operations=OPERATIONS,
     reading=TWO_LISTS,
     slow=SLOW,
@@ -219,7 +219,7 @@ FAMILY = Family(
         "4\n1 1 2 2\n2 2 3 3\n",
         "5\n1 5 10 20 30\n5 9 12 30 40\n",
         "6\n9 8 7 6 5 4\n10 11 12 13 14 15\n",
-        "7\n3 3 8 8 8 1 2\n8 9 10 12 11 3 3\n",
+        "12\n5 3 6 3 6 6 6 5 1 4 2 6\n6 5 7 6 10 8 10 6 3 5 4 10\n",
     ),
     generator=GENERATOR,
 )

@@ -22,10 +22,10 @@ OPERATIONS = (
         _answer(lambda x, y: x == y),
     ),
     Operation(
-        "sum_40",
-        "a[i] + a[j] equal to 40",
-        {"test": "x + y == 40", "partners": "seen[40 - x]"},
-        _answer(lambda x, y: x + y == 40),
+        "sum_60",
+        "a[i] + a[j] equal to 60",
+        {"test": "x + y == 60", "partners": "seen[60 - x]"},
+        _answer(lambda x, y: x + y == 60),
     ),
     Operation(
         "differ_by_7",
@@ -68,10 +68,10 @@ $show""",
 
 MEDIUM = (
     """\
-${read}seen = [0] * 41
+${read}seen = [0] * 61
 ans = 0
 for x in a:
-    for y in range(1, 41):
+    for y in range(1, 61):
         if $test:
             ans += seen[y]
     seen[x] += 1
@@ -87,7 +87,7 @@ for x in a:
 $show""",
     """\
 ${read}ans = 0
-for y in range(1, 41):
+for y in range(1, 61):
     total = 0
     for x in a:
         if $test:
@@ -96,11 +96,11 @@ for y in range(1, 41):
             total += 1
 $show""",
     """\
-${read}seen = [0] * 41
+${read}seen = [0] * 61
 ans = 0
 for x in a:
     y = 1
-    while y <= 40:
+    while y <= 60:
         if $test:
             ans += seen[y]
         y += 1
@@ -161,7 +161,7 @@ $show""",
 
 FAMILY = Family(
     name="pairs",
-    statement="Count the pairs i < j with $operation. Print $form. Input: n, then a list a of n integers from 1 to 40.",
+    statement="Count the pairs i < j with $operation. Print $form. Input: n, then a list a of n integers from 1 to 60.",
     operations=OPERATIONS,
     reading=LIST,
     slow=SLOW,
@@ -169,12 +169,12 @@ FAMILY = Family(
     fast=FAST,
     wrong=WRONG,
     base_inputs=(
-        "5\n20 20 33 13 20\n",
+        "5\n30 30 53 23 30\n",
         "2\n1 2\n",
-        "6\n7 14 21 26 19 14\n",
-        "4\n40 40 40 40\n",
-        "8\n10 30 3 37 10 17 30 24\n",
-        "7\n19 21 20 20 26 21 12\n",
+        "6\n7 14 21 46 39 14\n",
+        "4\n60 60 60 60\n",
+        "8\n10 50 3 57 10 17 50 24\n",
+        "10\n30 23 30 37 30 30 23 30 37 30\n",
     ),
-    generator=generators.of_list(560, high=40),
+    generator=generators.of_list(600, high=60),
 )

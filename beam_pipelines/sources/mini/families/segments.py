@@ -65,18 +65,11 @@ for i in range(n):
 ans = $collect
 $show""",
     """\
-${read}p = [sum(a[j:j + 32]) for j in range(n)]
-t = []
+${read}t = []
 for i in range(n):
     total = 0
-    j = b[i]
-    while j <= i:
-        if j + 31 <= i:
-            total += p[j]
-            j += 32
-        else:
-            total += a[j]
-            j += 1
+    for j in range(b[i], i + 1, 32):
+        total += sum(a[j:min(j + 32, i + 1)])
     t.append(total)
 ans = $collect
 $show""",
@@ -93,16 +86,13 @@ for i in range(n):
 ans = $collect
 $show""",
     """\
-${read}p = [sum(a[:j]) for j in range(0, n + 1, 32)]
-t = []
-for i in range(n):
-    l, r = b[i] // 32, (i + 1) // 32
-    total = p[r] - p[l]
-    for x in a[r * 32:i + 1]:
+${read}p = [sum(a[:j]) for j in range(0, n + 1, 100)]
+def f(i):
+    total = p[i // 100]
+    for x in a[i // 100 * 100:i]:
         total += x
-    for x in a[l * 32:b[i]]:
-        total -= x
-    t.append(total)
+    return total
+t = [f(i + 1) - f(b[i]) for i in range(n)]
 ans = $collect
 $show""",
 )
@@ -165,7 +155,7 @@ def text(a, b):
 
 
 class InputGenerator:
-    size = 720
+    size = 760
 
     def case(self, n):
         a = [random.randint(1, 99) for _ in range(n)]
@@ -211,7 +201,7 @@ FAMILY = Family(
         "4\n5 5 5 5\n0 1 2 3\n",
         "5\n9 1 8 2 7\n0 0 0 0 0\n",
         "6\n3 1 4 1 5 9\n0 1 1 3 2 4\n",
-        "7\n10 21 32 43 54 65 76\n0 0 2 1 3 5 4\n",
+        "24\n3 5 2 6 5 1 6 2 5 6 5 8 6 3 8 8 3 1 5 1 6 7 1 9\n0 1 1 0 3 0 5 2 3 1 3 7 5 8 5 8 14 3 18 11 9 1 13 2\n",
     ),
     generator=GENERATOR,
 )

@@ -104,7 +104,7 @@ ans = $collect
 $show""",
     """\
 ${read}b = a
-for k in range(10):
+for k in range(14):
     p, q = [], []
     for x in b:
         if x // 2 ** k % 2:
@@ -142,7 +142,7 @@ ${read}b = sorted(set(a))
 ans = $collect
 $show""",
     """\
-${read}b = sorted(a[1:] + [1000])
+${read}b = sorted(a[1:] + [10000])
 ans = $collect
 $show""",
     """\
@@ -170,5 +170,5 @@ FAMILY = Family(
         "7\n64 9 256 16 36 4 25\n",
         "8\n12 12 5 9 120 7 7 31\n",
     ),
-    generator=generators.of_list(520, high=999),
+    generator=generators.of_list(540, high=9999),
 )

@@ -77,20 +77,20 @@ $show""",
 
 MEDIUM = (
     """\
-${read}t = [0] * 51
+${read}t = [0] * 61
 for x in a:
     best = 0
-    for y in range(1, 51):
+    for y in range(1, 61):
         if $test and t[y] > best:
             best = t[y]
     t[x] = best + 1
 ans = max(t)
 $show""",
     """\
-${read}t = [0] * 51
+${read}t = [0] * 61
 for x in a:
     q = [0]
-    for y in range(1, 51):
+    for y in range(1, 61):
         if $test:
             q.append(t[y])
     t[x] = max(q) + 1
@@ -107,11 +107,11 @@ for x in a:
 ans = max(t.values())
 $show""",
     """\
-${read}t = [0] * 51
+${read}t = [0] * 61
 for x in a:
     best = 0
     y = 1
-    while y <= 50:
+    while y <= 60:
         if $test and t[y] > best:
             best = t[y]
         y += 1
@@ -152,7 +152,7 @@ $show""",
 
 WRONG = (
     """\
-${read}t = [0] * 51
+${read}t = [0] * 61
 for x in a:
     t[x] = max(t$part, default=0)
 ans = max(t)
@@ -179,7 +179,7 @@ $show""",
 FAMILY = Family(
     name="subsequences",
     statement="Find the length of the longest $operation subsequence of a. Print $form. "
-    "Input: n, then a list a of n integers from 1 to 50.",
+    "Input: n, then a list a of n integers from 1 to 60.",
     operations=OPERATIONS,
     reading=LIST,
     slow=SLOW,
@@ -192,7 +192,7 @@ FAMILY = Family(
         "6\n9 8 8 7 7 1\n",
         "7\n2 2 3 1 4 4 5\n",
         "9\n10 9 30 8 40 7 11 6 12\n",
-        "10\n1 20 2 19 3 18 4 17 5 16\n",
+        "27\n50 1 3 5 7 7 9 11 13 15 48 46 17 19 21 23 44 42 25 40 38 36 34 32 30 28 26\n",
     ),
-    generator=generators.of_list(500, high=50),
+    generator=generators.of_list(500, high=60),
 )

@@ -184,11 +184,11 @@ class InputGenerator:
     size = 520
 
     def word(self, n):
-        return "".join(random.choices("ab", k=n)) + "\\n"
+        return "".join(random.choices("ab", weights=(11, 9), k=n)) + "\\n"
 
     def generate_edge_cases(self):
         n = random.randint(self.size * 7 // 10, self.size)
-        run = random.choice([25, 30, 40])
+        run = random.choice([50, 60, 70])
         if random.random() < 0.1:
             return random.choice("ab") + "\\n"
         return ("a" * run + "b" * run)[::random.choice([1, -1])] * (n // (2 * run)) + "\\n"
@@ -213,6 +213,6 @@ FAMILY = Family(
     medium=MEDIUM,
     fast=FAST,
     wrong=WRONG,
-    base_inputs=("a\n", "ab\n", "aaaa\n", "bbabb\n", "aabaabba\n", "abaaabbbaab\n"),
+    base_inputs=("a\n", "ab\n", "aaaa\n", "bbabb\n", "aabaabba\n", "abbbbbaababaaaaaaaabba\n"),
     generator=GENERATOR,
 )

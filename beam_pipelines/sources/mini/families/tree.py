@@ -64,9 +64,11 @@ MEDIUM = (
 ${read}t = [min(i, 1) for i in range(n)]
 p = a
 for k in range(10):
-    for i in range(n - 1, 0, -1):
+    i = n - 1
+    while i > 0:
         t[i] += t[p[i]]
         p[i] = p[p[i]]
+        i -= 1
 ans = $collect
 $show""",
     """\
@@ -211,7 +213,7 @@ FAMILY = Family(
         "4\n0 0 0 0\n",
         "6\n0 0 1 1 2 4\n",
         "7\n0 0 1 2 3 4 5\n",
-        "9\n0 0 1 0 3 4 4 5 7\n",
+        "26\n0 0 1 2 3 4 5 6 6 7 9 10 11 12 12 13 15 15 16 18 19 19 21 21 22 24\n",
     ),
     generator=GENERATOR,
 )
