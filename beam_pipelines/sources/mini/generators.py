@@ -18,7 +18,7 @@ class InputGenerator:
         return [random.randint(self.low, self.high) for _ in range(n)]
 
     def generate_edge_cases(self):
-        n = random.randint(self.size * 3 // 4, self.size)
+        n = random.randint(self.size // 2, self.size)
         a = self.numbers(n)
         shape = random.choice(["equal", "sorted", "reversed", "two", "wave"])
         if random.random() < 0.1:
@@ -40,7 +40,7 @@ class InputGenerator:
         return text([random.randint(1, min(high, self.high)) for _ in range(random.randint(2, 9))])
 
     def generate_sample_cases(self):
-        return text(self.numbers(random.randint(self.size * 6 // 10, self.size * 9 // 10)))
+        return text(self.numbers(random.randint(self.size // 4, self.size * 7 // 10)))
 
     def generate_large_cases(self):
         return text(self.numbers(self.size))

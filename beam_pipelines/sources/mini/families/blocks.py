@@ -205,7 +205,7 @@ class InputGenerator:
         return [random.randint(1, 49) for _ in range(n)]
 
     def generate_edge_cases(self):
-        n = random.randint(self.size * 7 // 10, self.size * 8 // 10)
+        n = random.randint(self.size // 2, self.size * 8 // 10)
         a = self.numbers(n)
         shape = random.choice(["equal", "sorted", "reversed", "exact"])
         if random.random() < 0.1:
@@ -224,7 +224,7 @@ class InputGenerator:
         return text([random.randint(1, 40) * 100 for _ in range(random.randint(2, 9))])
 
     def generate_sample_cases(self):
-        return text(self.numbers(random.randint(self.size * 7 // 10, self.size * 9 // 10)))
+        return text(self.numbers(random.randint(self.size // 4, self.size * 7 // 10)))
 
     def generate_large_cases(self):
         return text(self.numbers(self.size))

@@ -181,7 +181,7 @@ class InputGenerator:
         return [(x, random.randint(x + 1, min(high, x + longest))) for x in starts]
 
     def generate_edge_cases(self):
-        n = random.randint(self.size * 7 // 10, self.size)
+        n = random.randint(self.size // 2, self.size)
         shape = random.choice(["equal", "short", "sorted", "nested"])
         if random.random() < 0.1:
             return text(self.pairs(1))
@@ -197,7 +197,7 @@ class InputGenerator:
         return text(self.pairs(random.randint(1, 7), random.choice([4, 12]), 5))
 
     def generate_sample_cases(self):
-        return text(self.pairs(random.randint(self.size * 6 // 10, self.size * 9 // 10)))
+        return text(self.pairs(random.randint(self.size // 4, self.size * 7 // 10)))
 
     def generate_large_cases(self):
         return text(self.pairs(self.size))

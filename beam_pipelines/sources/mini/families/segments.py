@@ -162,7 +162,7 @@ class InputGenerator:
         return text(a, [random.randint(0, i // 3) for i in range(n)])
 
     def generate_edge_cases(self):
-        n = random.randint(self.size * 7 // 10, self.size * 8 // 10)
+        n = random.randint(self.size // 2, self.size * 8 // 10)
         shape = random.choice(["whole", "equal", "half"])
         if random.random() < 0.1:
             return self.case(1)
@@ -179,7 +179,7 @@ class InputGenerator:
         return text(a, [random.randint(0, i) for i in range(n)])
 
     def generate_sample_cases(self):
-        return self.case(random.randint(self.size * 6 // 10, self.size * 9 // 10))
+        return self.case(random.randint(self.size // 4, self.size * 7 // 10))
 
     def generate_large_cases(self):
         return self.case(self.size)

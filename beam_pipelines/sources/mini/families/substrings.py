@@ -187,7 +187,7 @@ class InputGenerator:
         return "".join(random.choices("ab", weights=(11, 9), k=n)) + "\\n"
 
     def generate_edge_cases(self):
-        n = random.randint(self.size * 7 // 10, self.size)
+        n = random.randint(self.size // 2, self.size)
         run = random.choice([50, 60, 70])
         if random.random() < 0.1:
             return random.choice("ab") + "\\n"
@@ -197,7 +197,7 @@ class InputGenerator:
         return "".join(random.choices("aab", k=random.randint(3, 12))) + "\\n"
 
     def generate_sample_cases(self):
-        return self.word(random.randint(self.size * 6 // 10, self.size * 9 // 10))
+        return self.word(random.randint(self.size // 4, self.size * 7 // 10))
 
     def generate_large_cases(self):
         return self.word(self.size)

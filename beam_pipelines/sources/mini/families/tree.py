@@ -175,7 +175,7 @@ class InputGenerator:
         return [0] + [max(0, i - random.randint(1, step)) for i in range(1, n)]
 
     def generate_edge_cases(self):
-        n = random.randint(self.size * 7 // 10, self.size * 8 // 10)
+        n = random.randint(self.size // 2, self.size * 8 // 10)
         shape = random.choice(["path", "broom", "spine", "legs"])
         if random.random() < 0.1:
             return text([0])
@@ -191,7 +191,7 @@ class InputGenerator:
         return text(self.parents(random.randint(2, 9), random.choice([2, 9])))
 
     def generate_sample_cases(self):
-        return text(self.parents(random.randint(self.size * 7 // 10, self.size * 9 // 10), 2))
+        return text(self.parents(random.randint(self.size // 4, self.size * 7 // 10), 2))
 
     def generate_large_cases(self):
         return text(self.parents(self.size, 2))
