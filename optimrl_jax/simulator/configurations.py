@@ -1,0 +1,49 @@
+"""The 1,578 environments of the offline sweep, in the order in which every result of the simulator lists them."""
+
+import dataclasses
+import itertools
+
+from optimrl_jax import environment
+
+# Where a family intervenes (paper L137): before, during or after execution.
+STAGES = {
+    "absolute_filter": "pre-execution",
+    "length_filter": "pre-execution",
+    "relative_filter": "pre-execution",
+    "absolute_timeout": "intra-execution",
+    "relative_timeout": "intra-execution",
+    "ranked_timeout": "intra-execution",
+    "qar_ranked": "post-execution",
+    "qp_ranked": "post-execution",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    """One point of a family's grid; `values` holds the environment fields that the family reads."""
+
+    family: str
+    values: tuple[tuple[str, float | str], ...]
+
+    @property
+    def name(self) -> str:
+        """Readable and unique, such as `qp_ranked threshold=0.3`."""
+        return " ".join([self.family, *(f"{field}={_text(value)}" for field, value in self.values)])
+
+    def environment(self, *, alpha: float = 1.0, beta_s: float = 0.0) -> environment.Environment:
+        """The environment to train in, under the calibration Gamma(d) = alpha * d + beta_s."""
+        return environment.build(self.family, alpha=alpha, beta_s=beta_s, **dict(self.values))
+
+
+def configurations() -> tuple[Configuration, ...]:
+    """All points of all grids of the table at L3143: families in its order, the last field of a grid varying fastest."""
+    return tuple(
+        Configuration(family.name, tuple(zip(family.grid, values, strict=True)))
+        for family in environment.FAMILIES.values()
+        if family.grid
+        for values in itertools.product(*family.grid.values())
+    )
+
+
+def _text(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"

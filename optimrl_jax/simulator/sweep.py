@@ -1,0 +1,195 @@
+"""The whole sweep at once: which reference solutions pass in which of the 1,578 environments.
+
+Second stage of the simulator. What `environment.judge` computes for one environment, this computes for all of them
+from shared parts: references are sorted and ranked once a problem (`problems.prepare`), filters and limits are
+evaluated once each, and the number of timeouts under every (filter, limit) pair is one matrix product. The results are
+the same, candidate for candidate; a test holds the two together.
+"""
+
+import concurrent.futures
+import functools
+import typing
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from optimrl_jax.arrays import References, Status, TestKind, Tests
+from optimrl_jax.environment import families
+from optimrl_jax.environment.calibration import percentile
+from optimrl_jax.environment.filters import FILTERS
+from optimrl_jax.environment.limits import SHORTEST_S
+from optimrl_jax.environment.ranking import SAME
+from optimrl_jax.simulator.problems import Prepared, Problems, prepare
+
+# Gates compare float32 shares with decimal constants; the same margin as in `environment.judge`.
+MARGIN = 1e-6
+# Cells of the [k, h] matrices in one batch: small enough for the caches, large enough to hide the dispatch.
+BATCH_CELLS = 1 << 18
+# Sorting holds one core and XLA another; a third batch in flight would only wait.
+IN_FLIGHT = 2
+
+
+class Passes(typing.NamedTuple):
+    """One row for each (problem, reference), problem by problem; padding included and never a candidate.
+
+    `passes` bool[n, c] is c_strict and g in each configuration (columns as in `configurations()`); `quality` float[n]
+    in [0, 1] is 1 - q_QP over the whole optimization pool, 1 best; `is_candidate` bool[n] leaves out padding, references
+    without any usable test and those with a recorded fault; `problem` int[n].
+    """
+
+    passes: np.ndarray
+    quality: np.ndarray
+    is_candidate: np.ndarray
+    problem: np.ndarray
+
+
+def sweep(
+    groups: typing.Sequence[Problems],
+    *,
+    alpha: float = 1.0,
+    beta_s: float = 0.0,
+    on_batch: Callable[[int, int], None] = lambda done, total: None,
+) -> Passes:
+    """Passes of every reference of every problem in every configuration.
+
+    Problems come in groups of equal shape, each compiled once. Time grows linearly with problems and tests, at most
+    quadratically with references; memory holds one byte for each candidate and configuration. `on_batch` hears the
+    number of problems done and their total.
+    """
+    batches = [batch for group in groups for batch in _batches(group)]
+    shapes = [(batch.status.shape[0], batch.status.shape[2]) for batch in batches]
+    problem = np.repeat(np.arange(sum(b for b, _ in shapes)), [h for b, h in shapes for _ in range(b)])
+    found: Passes | None = None
+    start = done = 0
+    with concurrent.futures.ThreadPoolExecutor(IN_FLIGHT) as pool:
+        for (b, h), (passes, quality, is_candidate) in zip(
+            shapes, pool.map(functools.partial(_of_batch, alpha=alpha, beta_s=beta_s), batches), strict=True
+        ):
+            if found is None:
+                found = _empty(problem, configurations=passes.shape[1])
+            rows = slice(start, start + b * h)
+            found.passes[rows] = passes.transpose(0, 2, 1).reshape(b * h, -1)
+            found.quality[rows] = quality.ravel()
+            found.is_candidate[rows] = is_candidate.ravel()
+            start, done = rows.stop, done + b
+            on_batch(done, problem[-1] + 1)
+    if found is None:
+        raise ValueError("groups: expected at least one problem")
+    return found
+
+
+def _empty(problem: np.ndarray, *, configurations: int) -> Passes:
+    n = problem.size
+    return Passes(np.empty((n, configurations), bool), np.empty(n, np.float32), np.empty(n, bool), problem)
+
+
+def _batches(group: Problems) -> list[Problems]:
+    b, k, h = group.status.shape
+    size = max(1, BATCH_CELLS // (k * h))
+    return [jax.tree.map(lambda leaf: leaf[start : start + size], group) for start in range(0, b, size)]
+
+
+def _of_batch(problems: Problems, *, alpha: float, beta_s: float) -> tuple[np.ndarray, ...]:
+    return tuple(np.asarray(part) for part in _judged(prepare(problems, alpha=alpha, beta_s=beta_s)))
+
+
+@jax.jit
+def _judged(prepared: Prepared) -> tuple[jnp.ndarray, ...]:
+    quality = 1 - jax.lax.map(_qp_of_problem, (prepared.duration_s, prepared.places))
+    passes, is_candidate = jax.vmap(_of_problem)(prepared, 1 - quality)
+    return passes, quality, is_candidate
+
+
+def _of_problem(problem: Prepared, qp: jnp.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
+    """(passes [c, h], is_candidate [h]) of the references of one problem."""
+    tests, status = problem.tests, problem.status
+    pool = tests.mask & (tests.kind == TestKind.OPTIMIZATION)
+    usable = jnp.isfinite(problem.duration_s)
+    succeeded = status == Status.SUCCESS
+    c = jnp.all(succeeded | ~(tests.mask & ~pool)[:, None], axis=0)
+    is_soiled = ~(succeeded | (status == Status.TIMEOUT))
+    is_late = functools.partial(_is_late, status, problem.duration_s)
+    shared = (c, is_soiled, is_late)
+
+    kept = (pool & _filters(tests, References(problem.duration_s, problem.duration_s, usable))).astype(jnp.float32)
+    late = jax.vmap(is_late)(_column(families.DURATIONS_S)).astype(jnp.float32)
+    late_count = jnp.einsum("fk,lkh->flh", kept, late)
+    strict = c & (kept @ is_soiled.astype(jnp.float32) == 0)
+    filtered = strict[:, None, None] & _gate(late_count, kept.sum(axis=-1)[:, None, None])
+
+    count = usable.sum(axis=-1)
+    relative_s = jax.vmap(lambda percent: percentile(problem.ordered_s, count, percent))(_column(families.PERCENTS))
+    relative_s = jnp.where(count > 0, jnp.maximum(SHORTEST_S, relative_s), jnp.nan)
+    relative = jax.vmap(lambda limit_s: _derived(limit_s, pool, *shared))(relative_s)
+    ranked_s = problem.ranked_limit_s.reshape(-1, pool.size)
+    ranked = jax.vmap(lambda limit_s: _derived(limit_s, pool, *shared))(ranked_s)
+
+    strict = c & ~jnp.any(is_soiled & pool[:, None], axis=0)
+    thresholds = _column(families.THRESHOLDS)[:, None] + MARGIN
+    post = [strict & (~usable.any() | (q <= thresholds)) for q in (_mean_percentile(problem), qp)]
+    columns = [block.reshape(-1, c.size) for block in (filtered, relative, ranked)]
+    is_faulty = jnp.any((status == Status.FAULT) & tests.mask[:, None], axis=0)
+    return jnp.concatenate([*columns, *post]), usable.any(axis=0) & ~is_faulty
+
+
+def _is_late(status: jnp.ndarray, duration_s: jnp.ndarray, limit_s: jnp.ndarray) -> jnp.ndarray:
+    """Timeouts [k, h] under a limit [k] or a scalar: recorded ones, and successes that took as long or longer."""
+    reached = duration_s >= jnp.expand_dims(limit_s, -1)
+    return (status == Status.TIMEOUT) | ((status == Status.SUCCESS) & reached)
+
+
+def _gate(late_count: jnp.ndarray, used_count: jnp.ndarray) -> jnp.ndarray:
+    """g_to of every tolerance, on a new axis before the last: phi <= rho."""
+    phi = late_count / jnp.maximum(used_count, 1)
+    return phi[..., None, :] <= _column(families.TOLERANCES)[:, None] + MARGIN
+
+
+def _derived(limit_s, pool, c, is_soiled, is_late) -> jnp.ndarray:
+    """Passes [tolerances, h] under limits [k] that come from the references; a test without a limit is left out."""
+    used = (pool & ~jnp.isnan(limit_s))[:, None]
+    strict = c & ~jnp.any(is_soiled & used, axis=0)
+    return strict & _gate((is_late(limit_s) & used).sum(axis=0), used.sum())
+
+
+def _filters(tests: Tests, references: References) -> jnp.ndarray:
+    """Tests kept by every point of the three filter grids and, last, by no filter: bool[f, k]."""
+    grids = (("absolute", families.DURATIONS_S), ("length", families.CHARACTERS), ("relative", families.PERCENTS))
+    kept = [
+        jax.vmap(lambda limit, keep=FILTERS[name]: keep(tests, references, limit, aggregate="mean"))(_column(grid))
+        for name, grid in grids
+    ]
+    return jnp.concatenate([*kept, jnp.ones_like(tests.mask)[None]])
+
+
+def _mean_percentile(problem: Prepared) -> jnp.ndarray:
+    """a(.) of each reference over its usable tests, [h]: as a candidate it takes its own place, ties included."""
+    usable = jnp.isfinite(problem.duration_s)
+    share = problem.places / jnp.maximum(usable.sum(axis=-1, keepdims=True), 1)
+    return jnp.where(usable, share, 0.0).sum(axis=0) / jnp.maximum(usable.sum(axis=0), 1)
+
+
+def _qp_of_problem(arguments: tuple[jnp.ndarray, jnp.ndarray]) -> jnp.ndarray:
+    """q_QP of each reference of one problem, [h]: exact, each is inserted into the list of every test (L3073).
+
+    Accumulates over tests, so that one [h, h] matrix is all the memory it takes.
+    """
+    duration_s, places = arguments
+    usable = jnp.isfinite(duration_s)
+    tests_of = usable.sum(axis=0)
+    weight = jnp.where(usable, 1 / jnp.maximum(usable.sum(axis=-1), 1)[:, None], 0.0) / jnp.maximum(tests_of, 1)
+    a = (places * weight).sum(axis=0)
+
+    def pushed_back(total, test):
+        test_s, test_weight = test
+        return total + jnp.where(test_s[:, None] < test_s[None, :], test_weight[None, :], 0.0), None
+
+    h = duration_s.shape[1]
+    shift, _ = jax.lax.scan(pushed_back, jnp.zeros((h, h)), (duration_s, weight))
+    is_ahead = (tests_of > 0)[None, :] & (a[None, :] + shift < a[:, None] - SAME)
+    return is_ahead.sum(axis=-1) / jnp.maximum((tests_of > 0).sum(), 1)
+
+
+def _column(values: tuple[float, ...]) -> jnp.ndarray:
+    return jnp.asarray(values, jnp.float32)
