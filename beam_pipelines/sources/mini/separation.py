@@ -1,6 +1,5 @@
 """How far the speed classes of an instance are apart, from measured runs of its correct programs."""
 
-import statistics
 import typing
 from collections.abc import Mapping, Sequence
 
@@ -17,10 +16,13 @@ class Separation(typing.NamedTuple):
     slow_to_medium: float
 
 
-def medians_s(solutions: Sequence[Solution], runs: Sequence[RunResult]) -> dict[str, float]:
-    """Median wall seconds over the tests of a run, by solution id."""
+def least_s(solutions: Sequence[Solution], runs: Sequence[RunResult]) -> dict[str, float]:
+    """Wall seconds by solution id: the least over the tests of a run, which are inputs of one size.
+
+    On a shared host most runs may be disturbed, and a disturbed run is only ever slower.
+    """
     return {
-        solution.id: statistics.median(result.wall_s for result in run.results)
+        solution.id: min(result.wall_s for result in run.results)
         for solution, run in zip(solutions, runs, strict=True)
     }
 

@@ -17,7 +17,7 @@ from beam_pipelines import commands
 from beam_pipelines.records import Generator, Label, Problem, Solution
 from beam_pipelines.sources.mini import FAMILIES
 from beam_pipelines.sources.mini.family import Family, instances, problem
-from beam_pipelines.sources.mini.separation import CLASSES, Separation, medians_s, separation
+from beam_pipelines.sources.mini.separation import CLASSES, Separation, least_s, separation
 from beam_pipelines.stages import harness
 from sandbox.client import Client, connect
 from sandbox.protocol import Limits, RunRequest, RunResult, Suite, Verdict
@@ -36,7 +36,7 @@ class Report:
 
     family: str
     violations: tuple[str, ...]
-    medians_s: dict[str, float]
+    least_s: dict[str, float]
     separation: Separation
 
 
@@ -81,11 +81,11 @@ def _report(one: Problem, client: Client, *, suite: Suite, speed_tests: int, rep
     )
     violations = [line for pair in zip(one.solutions, label_runs, strict=True) for line in violations_of(one.id, *pair)]
     violations += [line for pair in zip(one.correct, speed_runs, strict=True) for line in violations_of(one.id, *pair)]
-    medians = medians_s(one.correct, speed_runs)
-    apart = separation(one.correct, medians)
+    least = least_s(one.correct, speed_runs)
+    apart = separation(one.correct, least)
     if min(apart) < MIN_SEPARATION:
         violations.append(f"{one.id}: speed classes {apart.medium_to_fast:.1f}x and {apart.slow_to_medium:.1f}x apart")
-    return Report(one.category, tuple(violations), medians, apart)
+    return Report(one.category, tuple(violations), least, apart)
 
 
 def violations_of(problem_id: str, solution: Solution, run: RunResult) -> list[str]:
@@ -118,7 +118,7 @@ def table(reports: Sequence[Report]) -> rich.table.Table:
 
 
 def _range_ms(reports: Sequence[Report], speed_class: str) -> str:
-    times = [value for report in reports for key, value in report.medians_s.items() if key.startswith(speed_class)]
+    times = [value for report in reports for key, value in report.least_s.items() if key.startswith(speed_class)]
     return f"{1e3 * min(times):.2f} to {1e3 * max(times):.2f}"
 
 
@@ -149,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for report in verify(families, client, rounds=rounds, repeats=repeats):
                 reports.append(report)
                 print(f"{report.family}: {len(reports)} instances, {len(report.violations)} violations", flush=True)
-        rich.console.Console().print(table(reports))
+        rich.console.Console(width=100).print(table(reports))
         violations.extend(line for report in reports for line in report.violations)
 
     code = commands.run_job(job, argv, name=NAME)
