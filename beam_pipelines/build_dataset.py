@@ -153,7 +153,7 @@ def decided(options: BuildOptions, kept: Sequence[Problem]) -> dict[str, str]:
 
 def _without_bulk(problem: Problem) -> Problem:
     """What the end of a build needs of a problem; the texts and timings of a whole corpus would not fit into memory."""
-    return dataclasses.replace(problem, tests=(), solutions=(), timings=(), generators=())
+    return dataclasses.replace(problem, tests=(), solutions=(), timings=None, generators=())
 
 
 def _write_traces(path: pathlib.Path, records: Sequence[Problem | Rejection], splits: dict[str, str]) -> None:

@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-from beam_pipelines.records import Execution, Generator, Label, Solution, Test
+from beam_pipelines import matrices
+from beam_pipelines.records import Generator, Label, Solution, Test
 from beam_pipelines.stages import harness
 from sandbox import client as sandbox_client
 from sandbox import protocol
@@ -41,11 +42,11 @@ class Spent:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
-    """Executions of one solution on the tests asked for, None where it was not reached, with outputs if asked for."""
+class Runs:
+    """Executions [k, s] of the solutions on the tests asked for; `outputs[s][k]` where they were asked for too."""
 
-    executions: tuple[Execution | None, ...]
-    outputs: tuple[str | None, ...]
+    executions: matrices.Executions
+    outputs: tuple[tuple[str | None, ...], ...]
 
 
 class Executor:
@@ -66,13 +67,13 @@ class Executor:
         stops_early: bool = False,
         returns_output: bool = False,
         round_index: int = 0,
-    ) -> list[Run]:
-        """One Run for each solution, in order, on all the tests.
+    ) -> Runs:
+        """Runs all solutions on all tests; pairs that an early stop left out are unknown.
 
         `round_index` tells repeated measurements of the same pair apart; within one round equal programs run once.
         """
         if not solutions or not tests:
-            return [Run((None,) * len(tests), (None,) * len(tests)) for _ in solutions]
+            return _runs([], tests=len(tests), solutions=len(solutions))
         suite = protocol.Suite(
             inputs=tuple(test.input for test in tests), expected=tuple(test.output for test in tests), checker=checker
         )
@@ -91,30 +92,21 @@ class Executor:
         ]
         answers = self._client.run_many(requests)
         self._count(answers, waited_s=time.monotonic() - start)
-        return [self._run_of(answer, len(tests)) for answer in answers]
+        if answers[0].measured_under:
+            self.measured_under = tuple(sorted(answers[0].measured_under.items()))
+        return _runs(answers, tests=len(tests), solutions=len(solutions))
 
     def inputs_of(
         self, generator: Generator, methods: Sequence[str], *, calls: int, seed: int
     ) -> tuple[str, ...] | str:
         """What the generator's methods returned, `calls` rounds of `methods`; a text says why there is nothing."""
         program = harness.program(generator, methods, calls=calls, seed=seed)
-        run = self.run([Solution("generator", program, Label.CORRECT)], [Test(0, "", None)], returns_output=True)[0]
-        execution, output = run.executions[0], run.outputs[0]
-        if execution is None or execution.verdict != protocol.Verdict.SUCCESS:
-            return f"generator_{execution.verdict if execution else protocol.Verdict.SANDBOX_FAULT}"
-        return harness.read(output, expected=calls * len(methods))
-
-    def _run_of(self, answer: protocol.RunResult, tests: int) -> Run:
-        executions: list[Execution | None] = [None] * tests
-        outputs: list[str | None] = [None] * tests
-        for result in answer.results:
-            executions[result.test] = Execution(
-                verdict=str(result.verdict), wall_s=result.wall_s, std_s=result.wall_std_s, runs=result.runs
-            )
-            outputs[result.test] = result.output
-        if answer.measured_under:
-            self.measured_under = tuple(sorted(answer.measured_under.items()))
-        return Run(tuple(executions), tuple(outputs))
+        asked = [Solution("generator", program, Label.CORRECT)]
+        runs = self.run(asked, [Test(0, "", None)], returns_output=True)
+        verdict = matrices.VERDICTS[runs.executions.verdict[0, 0]]
+        if verdict is not protocol.Verdict.SUCCESS:
+            return f"generator_{verdict}"
+        return harness.read(runs.outputs[0][0], expected=calls * len(methods))
 
     def _count(self, answers: Sequence[protocol.RunResult], *, waited_s: float) -> None:
         cells = [result for answer in answers for result in answer.results]
@@ -123,6 +115,19 @@ class Executor:
             program_s=self.spent.program_s + sum(cell.wall_s * cell.runs for cell in cells),
             waited_s=self.spent.waited_s + waited_s,
         )
+
+
+def _runs(answers: Sequence[protocol.RunResult], *, tests: int, solutions: int) -> Runs:
+    executions = matrices.unknown(tests, solutions)
+    outputs: list[list[str | None]] = [[None] * tests for _ in range(solutions)]
+    for s, answer in enumerate(answers):
+        for result in answer.results:
+            cell = (result.test, s)
+            executions.verdict[cell] = matrices.code(result.verdict)
+            executions.wall_s[cell], executions.std_s[cell] = result.wall_s, result.wall_std_s
+            executions.runs[cell] = result.runs
+            outputs[s][result.test] = result.output
+    return Runs(executions, tuple(map(tuple, outputs)))
 
 
 _LOCK = threading.Lock()

@@ -1,11 +1,14 @@
 """The records that pass between stages: problem -> tests -> executions -> DMC-Optim example.
 
-Plain frozen dataclasses, so that they pickle on every runner. Stages return changed copies; nothing is mutated.
+Frozen dataclasses of plain values and arrays, so that they pickle on every runner. Stages return changed copies;
+nothing is mutated.
 """
 
 import dataclasses
 import enum
 from collections.abc import Sequence
+
+from beam_pipelines.matrices import Executions, Timings
 
 
 class Label(enum.StrEnum):
@@ -47,16 +50,6 @@ class Generator:
 
 
 @dataclasses.dataclass(frozen=True)
-class Execution:
-    """What one solution did on one test while the dataset was built: a sandbox verdict and its wall seconds."""
-
-    verdict: str
-    wall_s: float
-    std_s: float = 0.0
-    runs: int = 1
-
-
-@dataclasses.dataclass(frozen=True)
 class StageCount:
     """What a stage left of a problem: solutions and tests, and what else the stage counted."""
 
@@ -68,23 +61,13 @@ class StageCount:
 
 
 @dataclasses.dataclass(frozen=True)
-class Timing:
-    """Reference durations of one solution on one test: seconds, standard deviation, runs and a Status value."""
-
-    duration_s: float
-    std_s: float
-    runs: int
-    status: int
-
-
-@dataclasses.dataclass(frozen=True)
 class Problem:
     """One problem on its way through the pipeline.
 
-    `category` groups problems for a stratified split ("" puts all in one stratum). `executions[k][s]` belongs to
-    `tests[k]` and `solutions[s]`, None where a stage had no reason to run that pair. `timings[k][h]` belongs to
-    `tests[k]` and to the h-th correct solution in `correct`; empty until the timing stage. Problems with the same
-    non-empty `group` are duplicates of each other and stay in one split. `trace` records what each stage left.
+    `category` groups problems for a stratified split ("" puts all in one stratum). `executions` [k, s] belong to
+    `tests` and `solutions` while stages decide, `timings` [k, h] to `tests` and to `correct` after the timing stage.
+    Problems with the same non-empty `group` are duplicates of each other and stay in one split. `trace` records what
+    each stage left.
     """
 
     id: str
@@ -99,13 +82,13 @@ class Problem:
     tests: tuple[Test, ...]
     generators: tuple[Generator, ...] = ()
     checker: str = "lines"
-    timings: tuple[tuple[Timing, ...], ...] = ()
+    timings: Timings | None = None
     measured_under: tuple[tuple[str, str], ...] = ()
     robust_cv: float = float("nan")
     length_r: float = float("nan")
     split: str = ""
     group: str = ""
-    executions: tuple[tuple[Execution | None, ...], ...] = ()
+    executions: Executions | None = None
     trace: tuple[StageCount, ...] = ()
 
     @property
@@ -133,8 +116,8 @@ def with_tests(problem: Problem, kept: Sequence[int]) -> Problem:
     return dataclasses.replace(
         problem,
         tests=tuple(problem.tests[k] for k in kept),
-        executions=tuple(problem.executions[k] for k in kept) if problem.executions else (),
-        timings=tuple(problem.timings[k] for k in kept) if problem.timings else (),
+        executions=problem.executions and problem.executions.take(kept, axis=0),
+        timings=problem.timings and problem.timings.take(kept, axis=0),
     )
 
 
@@ -145,5 +128,5 @@ def with_solutions(problem: Problem, kept: Sequence[int]) -> Problem:
     return dataclasses.replace(
         problem,
         solutions=tuple(problem.solutions[s] for s in kept),
-        executions=tuple(tuple(row[s] for s in kept) for row in problem.executions),
+        executions=problem.executions and problem.executions.take(kept, axis=1),
     )

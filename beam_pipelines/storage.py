@@ -4,6 +4,7 @@ Every file is written under a temporary name and renamed, and named after the pr
 executes twice, or a build that is killed and started again, ends with the same set of files.
 """
 
+import base64
 import dataclasses
 import gzip
 import hashlib
@@ -13,23 +14,16 @@ import pathlib
 from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
+import numpy as np
 
-from beam_pipelines.records import (
-    Execution,
-    Generator,
-    Label,
-    Problem,
-    Rejection,
-    Solution,
-    StageCount,
-    Test,
-    Timing,
-)
+from beam_pipelines.matrices import Executions, Timings
+from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, StageCount, Test
 
 
 def to_json(record: Problem | Rejection) -> str:
     """One JSON object; `from_json` gives back an equal record."""
-    return json.dumps({"record": type(record).__name__, **dataclasses.asdict(record)}, separators=(",", ":"))
+    value = {"record": type(record).__name__, **dataclasses.asdict(record)}
+    return json.dumps(value, separators=(",", ":"), default=_array_as_text)
 
 
 def from_json(text: str) -> Problem | Rejection:
@@ -41,8 +35,8 @@ def from_json(text: str) -> Problem | Rejection:
     value["solutions"] = tuple(Solution(**{**one, "label": Label(one["label"])}) for one in value["solutions"])
     value["tests"] = tuple(Test(**one) for one in value["tests"])
     value["generators"] = tuple(Generator(**one) for one in value["generators"])
-    value["timings"] = tuple(tuple(Timing(**one) for one in row) for row in value["timings"])
-    value["executions"] = tuple(tuple(one and Execution(**one) for one in row) for row in value["executions"])
+    value["timings"] = _matrices(Timings, value["timings"])
+    value["executions"] = _matrices(Executions, value["executions"])
     value["measured_under"] = _pairs(value["measured_under"])
     return Problem(**value)
 
@@ -74,6 +68,21 @@ def read(directory: str | pathlib.Path) -> Iterator[Problem | Rejection]:
     """All records of a directory, one at a time, in the order of their file names."""
     for path in sorted(pathlib.Path(directory).glob("*.json.gz")):
         yield from_json(gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass"))
+
+
+def _array_as_text(array: np.ndarray) -> dict[str, object]:
+    return {"dtype": array.dtype.str, "shape": array.shape, "base64": base64.b64encode(array.tobytes()).decode()}
+
+
+def _matrices(kind: type, value: dict[str, dict] | None) -> object:
+    if value is None:
+        return None
+    return kind(
+        **{
+            name: np.frombuffer(base64.b64decode(one["base64"]), one["dtype"]).reshape(one["shape"])
+            for name, one in value.items()
+        }
+    )
 
 
 def _pairs(rows: Iterable[Iterable[object]]) -> tuple[tuple[object, ...], ...]:

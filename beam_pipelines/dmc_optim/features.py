@@ -8,7 +8,7 @@ import json
 import numpy as np
 import tensorflow_datasets as tfds
 
-from beam_pipelines.records import Problem, Timing
+from beam_pipelines.records import Problem
 
 
 def features() -> tfds.features.FeaturesDict:
@@ -64,10 +64,10 @@ def example(problem: Problem) -> dict[str, object]:
         "reference_program": _texts([one.program for one in problem.correct]),
         "reference_speed_class": _texts([one.speed_class for one in problem.correct]),
         "incorrect_program": _texts([one.program for one in problem.incorrect]),
-        "duration_s": _cells(problem.timings, "duration_s", np.float32),
-        "std_s": _cells(problem.timings, "std_s", np.float32),
-        "runs": _cells(problem.timings, "runs", np.int32),
-        "status": _cells(problem.timings, "status", np.int8),
+        "duration_s": problem.timings.duration_s,
+        "std_s": problem.timings.std_s,
+        "runs": problem.timings.runs,
+        "status": problem.timings.status,
         "measured_under": json.dumps(dict(problem.measured_under), sort_keys=True),
         "robust_cv": np.float32(problem.robust_cv),
         "length_r": np.float32(problem.length_r),
@@ -80,7 +80,3 @@ def _matrix(dtype: type, doc: str) -> tfds.features.Tensor:
 
 def _texts(values: list[str]) -> np.ndarray:
     return np.array(values, dtype=object)
-
-
-def _cells(timings: tuple[tuple[Timing, ...], ...], field: str, dtype: type) -> np.ndarray:
-    return np.array([[getattr(timing, field) for timing in row] for row in timings], dtype).reshape(len(timings), -1)

@@ -6,11 +6,12 @@ few correct solutions and let few incorrect ones through, or it goes as a whole.
 
 import functools
 
+import numpy as np
+
 from beam_pipelines.records import Label, Problem, Rejection, with_solutions
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage, counted, reject
 from beam_pipelines.stages.thresholds import Thresholds
-from optimrl_jax.arrays import TestKind
 
 
 def name(thresholds: Thresholds) -> str:
@@ -28,14 +29,16 @@ def classify(problem: Problem, *, thresholds: Thresholds) -> Problem | Rejection
     (share of the correct pool that fails it above the limit), `few_correct`, `few_incorrect`.
     """
     stage_name = name(thresholds)
-    passing = [_passes(problem, s, thresholds) for s in range(len(problem.solutions))]
+    passing = verdicts.passing(problem, tolerates_timeouts=thresholds.timeout_is_success)
     false_positive = _share(problem, Label.INCORRECT, passing) if thresholds.max_false_positive < 1 else 0.0
     drop = 1 - _share(problem, Label.CORRECT, passing)
     if false_positive > thresholds.max_false_positive:
         return reject(problem, stage_name, "false_positives", f"{false_positive:.1%} of incorrect solutions pass")
     if drop > thresholds.max_correct_drop:
         return reject(problem, stage_name, "correct_attrition", f"{drop:.1%} of correct solutions fail")
-    left = with_solutions(problem, [s for s in range(len(passing)) if _stays(problem, s, passing[s], thresholds)])
+    is_correct = verdicts.is_label(problem, Label.CORRECT)
+    leaves = (is_correct & ~passing) | (~is_correct & passing & thresholds.reclassifies_incorrect)
+    left = with_solutions(problem, np.flatnonzero(~leaves))
     if len(left.correct) < thresholds.min_correct:
         return reject(problem, stage_name, "few_correct", f"{len(left.correct)} left")
     if len(left.incorrect) < thresholds.min_incorrect:
@@ -43,21 +46,7 @@ def classify(problem: Problem, *, thresholds: Thresholds) -> Problem | Rejection
     return counted(left, stage_name, correct_drop=drop, false_positive=false_positive)
 
 
-def _passes(problem: Problem, solution: int, thresholds: Thresholds) -> bool:
-    for test, cell in zip(problem.tests, verdicts.column(problem, solution), strict=True):
-        is_tolerant = thresholds.timeout_is_success and test.kind == TestKind.OPTIMIZATION
-        if not verdicts.passes([cell], allows_timeout=is_tolerant):
-            return False
-    return True
-
-
-def _stays(problem: Problem, solution: int, is_passing: bool, thresholds: Thresholds) -> bool:
-    if problem.solutions[solution].label is Label.CORRECT:
-        return is_passing
-    return not (thresholds.reclassifies_incorrect and is_passing)
-
-
-def _share(problem: Problem, label: Label, passing: list[bool]) -> float:
+def _share(problem: Problem, label: Label, passing: np.ndarray) -> float:
     """Share of the solutions of a label that pass; 0 for incorrect and 1 for correct ones where there are none."""
-    pool = [is_passing for one, is_passing in zip(problem.solutions, passing, strict=True) if one.label is label]
-    return sum(pool) / len(pool) if pool else float(label is Label.CORRECT)
+    pool = passing[verdicts.is_label(problem, label)]
+    return float(pool.mean()) if pool.size else float(label is Label.CORRECT)

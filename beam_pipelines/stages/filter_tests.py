@@ -8,6 +8,8 @@ import functools
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from beam_pipelines.records import Problem, with_tests
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage, counted
@@ -36,12 +38,12 @@ def filter_tests(problem: Problem, *, thresholds: Thresholds) -> Problem:
 
 def timeout_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
     """Share of correct solutions that time out, by index of generated test."""
-    return _shares(problem, thresholds, verdicts.is_timeout)
+    return _shares(problem, thresholds, verdicts.timed_out(problem.executions))
 
 
 def failure_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
     """Share of correct solutions that crash or answer wrongly, by index of generated test; syntax errors left out."""
-    return _shares(problem, thresholds, verdicts.is_exception_or_failure)
+    return _shares(problem, thresholds, verdicts.failed(problem.executions))
 
 
 def worst(share_of_test: Mapping[int, float], threshold: float, cap: float) -> tuple[int, ...]:
@@ -56,10 +58,6 @@ def without(problem: Problem, removed: tuple[int, ...]) -> Problem:
     return with_tests(problem, [k for k in range(len(problem.tests)) if k not in gone])
 
 
-def _shares(problem: Problem, thresholds: Thresholds, predicate: object) -> dict[int, float]:
-    columns = verdicts.correct_columns(problem)
-    return {
-        k: verdicts.share([problem.executions[k][s] for s in columns], predicate)
-        for k, test in enumerate(problem.tests)
-        if test.kind == thresholds.kind
-    }
+def _shares(problem: Problem, thresholds: Thresholds, events: np.ndarray) -> dict[int, float]:
+    shares = verdicts.share_of_correct(problem, events)
+    return {int(k): float(shares[k]) for k in np.flatnonzero(verdicts.is_kind(problem, thresholds.kind))}

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from beam_pipelines.records import Problem
+from beam_pipelines.records import Label, Problem
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage, counted
 from optimrl_jax.arrays import Status, TestKind
@@ -50,9 +50,11 @@ def robust_cv(duration_s: np.ndarray) -> float:
 
 def mean_durations(problem: Problem, kinds: Collection[int]) -> np.ndarray:
     """Mean seconds over correct solutions for each test of the kinds; a timeout counts 10 s, NaN where nothing ran."""
-    columns = verdicts.correct_columns(problem)
-    rows = [problem.executions[k] for k in tests_of(problem, kinds)]
-    return np.array([_mean([row[s] for s in columns]) for row in rows], float)
+    rows = problem.executions.take(tests_of(problem, kinds), axis=0)
+    seconds = np.where(verdicts.timed_out(rows), CAP_S, np.minimum(rows.wall_s, CAP_S))
+    counts = np.isin(rows.status, (Status.SUCCESS, Status.TIMEOUT)) & verdicts.is_label(problem, Label.CORRECT)
+    total, number = np.where(counts, seconds, 0).sum(axis=1), counts.sum(axis=1)
+    return np.divide(total, number, out=np.full(len(number), np.nan), where=number > 0)
 
 
 def length_r(problem: Problem, kinds: Collection[int]) -> float:
@@ -73,12 +75,3 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float:
 
 def tests_of(problem: Problem, kinds: Collection[int]) -> list[int]:
     return [k for k, test in enumerate(problem.tests) if test.kind in kinds]
-
-
-def _mean(cells: list[verdicts.Cell]) -> float:
-    seconds = [_seconds(cell) for cell in cells if verdicts.status_of(cell) in (Status.SUCCESS, Status.TIMEOUT)]
-    return float(np.mean(seconds)) if seconds else float("nan")
-
-
-def _seconds(cell: verdicts.Cell) -> float:
-    return CAP_S if verdicts.is_timeout(cell) else min(cell.wall_s, CAP_S)

@@ -11,13 +11,17 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 
-from beam_pipelines.execution import Connection, Executor, Run
-from beam_pipelines.records import Execution, Generator, Label, Problem, Test
+import numpy as np
+
+from beam_pipelines import matrices
+from beam_pipelines.execution import Connection, Executor, Runs
+from beam_pipelines.matrices import Executions
+from beam_pipelines.records import Generator, Label, Problem, Test
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.harness import CAMPAIGN_METHODS
 from beam_pipelines.stages.stage import Stage, counted
 from beam_pipelines.stages.thresholds import Thresholds
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.arrays import Status, TestKind
 from sandbox.protocol import Verdict
 
 MIN_AGREEING = 2
@@ -82,7 +86,7 @@ def attempt(
     candidates = [Test(campaign.thresholds.kind, text, None, origin=generator.id) for text in fresh]
     pool = verification_pool(problem, campaign.verifiers, seed=seed)
     runs = executor.run([problem.solutions[s] for s in pool], candidates, returns_output=True)
-    vote = consensus([run.outputs for run in runs])
+    vote = consensus(runs.outputs)
     if vote is None:
         return "no_agreement"
     tests = [dataclasses.replace(test, output=out) for test, out in zip(candidates, vote.outputs, strict=True)]
@@ -97,7 +101,7 @@ def new_inputs(problem: Problem, inputs: Sequence[str]) -> list[str]:
 
 def verification_pool(problem: Problem, size: int, *, seed: int) -> list[int]:
     """Up to `size` correct solutions that vote, drawn by the seed, as indices into the solutions."""
-    columns = verdicts.correct_columns(problem)
+    columns = [s for s, one in enumerate(problem.solutions) if one.label is Label.CORRECT]
     columns.sort(key=lambda s: hashlib.sha256(f"{seed}/{problem.solutions[s].id}".encode()).digest())
     return sorted(columns[:size])
 
@@ -126,16 +130,15 @@ def normalized(output: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def judged(run: Run, vote: Vote) -> tuple[Execution | None, ...]:
-    """A pool member's executions with the verdict that the consensus output gives them."""
-    cells = zip(run.executions, run.outputs, vote.outputs, strict=True)
-    return tuple(_judged(cell, output, wanted) for cell, output, wanted in cells)
-
-
-def _judged(cell: Execution | None, output: str | None, wanted: str) -> Execution | None:
-    if cell is None or cell.verdict != Verdict.SUCCESS or (output is not None and normalized(output) == wanted):
-        return cell
-    return dataclasses.replace(cell, verdict=str(Verdict.WRONG_OUTPUT))
+def judged(runs: Runs, vote: Vote) -> Executions:
+    """The pool's executions with the verdicts that the outputs voted for give them."""
+    differs = [
+        [text is not None and normalized(text) != wanted for text, wanted in zip(row, vote.outputs, strict=True)]
+        for row in runs.outputs
+    ]
+    is_wrong = np.array(differs, bool).T & (runs.executions.status == Status.SUCCESS)
+    verdict = np.where(is_wrong, matrices.code(Verdict.WRONG_OUTPUT), runs.executions.verdict).astype(np.int8)
+    return dataclasses.replace(runs.executions, verdict=verdict)
 
 
 def _verified(
@@ -144,40 +147,35 @@ def _verified(
     *,
     tests: list[Test],
     pool: list[int],
-    runs: list[Run],
+    runs: Runs,
     vote: Vote,
     campaign: Campaign,
 ) -> Problem | str:
     """Runs one agreeing solution once more, and everyone who still has no execution on the accepted tests."""
-    fastest = min(vote.agreeing, key=lambda one: sum(cell.wall_s for cell in runs[one].executions if cell))
-    rest = [s for s in range(len(problem.solutions)) if s not in pool and _has_to_run(problem, s, campaign)]
+    fastest = min(vote.agreeing, key=lambda one: runs.executions.wall_s[:, one].sum())
+    rest = [s for s in _undecided(problem, campaign) if s not in pool]
     asked = [problem.solutions[s] for s in (pool[fastest], *rest)]
-    verification, *others = executor.run(asked, tests, checker=problem.checker, round_index=1)
-    if not verdicts.passes(verification.executions):
+    more = executor.run(asked, tests, checker=problem.checker, round_index=1).executions
+    if not (more.status[:, 0] == Status.SUCCESS).all():
         return "not_reproducible"
-    columns = {s: judged(run, vote) for s, run in zip(pool, runs, strict=True)}
-    columns |= {s: run.executions for s, run in zip(rest, others, strict=True)}
-    return _with_executed(problem, tests, columns)
-
-
-def _has_to_run(problem: Problem, solution: int, campaign: Campaign) -> bool:
-    """Incorrect solutions run only where original tests, which no filter removes, did not already decide."""
-    if problem.solutions[solution].label is Label.CORRECT:
-        return True
-    cells = zip(verdicts.column(problem, solution), problem.tests, strict=True)
-    return campaign.thresholds.reclassifies_incorrect and verdicts.passes(
-        cell for cell, test in cells if test.kind == TestKind.ORIGINAL
-    )
-
-
-def _with_executed(
-    problem: Problem, tests: Sequence[Test], columns: dict[int, tuple[Execution | None, ...]]
-) -> Problem:
-    unknown: tuple[Execution | None, ...] = (None,) * len(tests)
-    rows = zip(*(columns.get(s, unknown) for s in range(len(problem.solutions))), strict=True)
+    executions = matrices.unknown(len(tests), len(problem.solutions))
+    executions = matrices.placed(judged(runs, vote), pool, into=executions)
+    executions = matrices.placed(more.take(range(1, len(asked)), axis=1), rest, into=executions)
     return dataclasses.replace(
-        problem, tests=problem.tests + tuple(tests), executions=problem.executions + tuple(map(tuple, rows))
+        problem,
+        tests=problem.tests + tuple(tests),
+        executions=matrices.stacked(problem.executions, executions),
     )
+
+
+def _undecided(problem: Problem, campaign: Campaign) -> list[int]:
+    """Solutions that have to run on new tests: correct ones, and incorrect ones that original tests let through.
+
+    No filter removes original tests, so what fails them needs no further evidence.
+    """
+    status = problem.executions.status[verdicts.is_kind(problem, TestKind.ORIGINAL)]
+    let_through = (status == Status.SUCCESS).all(axis=0) & campaign.thresholds.reclassifies_incorrect
+    return np.flatnonzero(let_through | verdicts.is_label(problem, Label.CORRECT)).tolist()
 
 
 def _seed(*parts: object) -> int:

@@ -3,10 +3,13 @@
 import dataclasses
 import functools
 
+import numpy as np
+
 from beam_pipelines.execution import Connection, Executor
-from beam_pipelines.records import Execution, Label, Problem, Rejection, with_solutions
+from beam_pipelines.records import Label, Problem, Rejection, with_solutions
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage, counted, reject
+from optimrl_jax.arrays import Status
 
 NAME = "validate"
 
@@ -18,9 +21,7 @@ def stage(connection: Connection, *, min_correct: int) -> Stage:
 def validate(problem: Problem, executor: Executor, *, min_correct: int) -> Problem | Rejection:
     """Runs every solution on the original tests and lets `confirmed` decide."""
     runs = executor.run(problem.solutions, problem.tests, checker=problem.checker, stops_early=True)
-    columns = [run.executions for run in runs]
-    executions = tuple(zip(*columns, strict=True))
-    return confirmed(dataclasses.replace(problem, executions=executions), min_correct=min_correct)
+    return confirmed(dataclasses.replace(problem, executions=runs.executions), min_correct=min_correct)
 
 
 def confirmed(problem: Problem, *, min_correct: int) -> Problem | Rejection:
@@ -30,20 +31,15 @@ def confirmed(problem: Problem, *, min_correct: int) -> Problem | Rejection:
     (those that pass are the false positives that stronger tests must expose). A solution that a fault of the sandbox
     left undecided leaves the pool.
     """
-    kept = [s for s, solution in enumerate(problem.solutions) if _stays(problem, s, solution.label)]
+    passing = verdicts.passing(problem)
+    is_failing = np.isin(problem.executions.status, (Status.TIMEOUT, Status.FAILURE)).any(axis=0)
+    is_correct = verdicts.is_label(problem, Label.CORRECT)
+    kept = np.flatnonzero(np.where(is_correct, passing, passing | is_failing))
     before = len(problem.correct)
     left = with_solutions(problem, kept)
     if len(left.correct) < min_correct:
         return reject(left, NAME, "few_confirmed_correct", f"{len(left.correct)} of {before} correct solutions pass")
     if not left.incorrect:
         return reject(left, NAME, "no_incorrect_left")
-    incorrect = [s for s, one in enumerate(left.solutions) if one.label is Label.INCORRECT]
-    passing = sum(verdicts.passes(verdicts.column(left, s)) for s in incorrect)
-    return counted(left, NAME, correct_before=before, incorrect_passing=passing)
-
-
-def _stays(problem: Problem, solution: int, label: Label) -> bool:
-    cells: tuple[Execution | None, ...] = verdicts.column(problem, solution)
-    if label is Label.CORRECT:
-        return verdicts.passes(cells)
-    return verdicts.passes(cells) or any(verdicts.is_failing(cell) for cell in cells)
+    incorrect_passing = int(verdicts.passing(left)[verdicts.is_label(left, Label.INCORRECT)].sum())
+    return counted(left, NAME, correct_before=before, incorrect_passing=incorrect_passing)

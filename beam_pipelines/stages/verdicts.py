@@ -1,75 +1,61 @@
-"""How stages read executions: which verdicts pass, which are timeouts, which are the program's own failure.
+"""How stages read executions: which pairs pass, time out, or fail by the program's own fault.
 
-A None cell was not run; a sandbox fault says nothing about the program. Neither counts for or against anything.
+A pair that was not run and one on which the sandbox failed count neither for nor against anything.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import numpy as np
 
-from beam_pipelines.records import Execution, Label, Problem
-from optimrl_jax.arrays import Status
+from beam_pipelines.matrices import Executions, code
+from beam_pipelines.records import Label, Problem
+from optimrl_jax.arrays import Status, TestKind
 from sandbox.protocol import Verdict
 
-Cell = Execution | None
 
-STATUS_OF_VERDICT = {
-    verdict: {
-        Verdict.SUCCESS: Status.SUCCESS,
-        Verdict.TIME_LIMIT: Status.TIMEOUT,
-        Verdict.SANDBOX_FAULT: Status.FAULT,
-    }.get(verdict, Status.FAILURE)
-    for verdict in Verdict
-}
+def timed_out(executions: Executions) -> np.ndarray:
+    """bool[k, s]"""
+    return executions.status == Status.TIMEOUT
 
 
-def status_of(cell: Cell) -> Status:
-    return Status.NOT_RUN if cell is None else STATUS_OF_VERDICT[Verdict(cell.verdict)]
+def failed(executions: Executions) -> np.ndarray:
+    """bool[k, s]: crashes, broken limits and wrong outputs; syntax errors and timeouts are not meant (paper L1503)."""
+    return (executions.status == Status.FAILURE) & (executions.verdict != code(Verdict.COMPILE_ERROR))
 
 
-def is_decided(cell: Cell) -> bool:
-    """True where the program ran and the sandbox did not fail."""
-    return status_of(cell) not in (Status.NOT_RUN, Status.FAULT)
+def decided(executions: Executions) -> np.ndarray:
+    """bool[k, s]: the program ran and the sandbox did not fail."""
+    return ~np.isin(executions.status, (Status.NOT_RUN, Status.FAULT))
 
 
-def is_timeout(cell: Cell) -> bool:
-    return status_of(cell) is Status.TIMEOUT
+def passing(problem: Problem, *, tolerates_timeouts: bool = False) -> np.ndarray:
+    """bool[s]: solutions that succeed on every test; where asked for, a timeout on an optimization test passes too."""
+    status = problem.executions.status
+    succeeds = status == Status.SUCCESS
+    if tolerates_timeouts:
+        succeeds |= (status == Status.TIMEOUT) & is_kind(problem, TestKind.OPTIMIZATION)[:, None]
+    return succeeds.all(axis=0)
 
 
-def is_failing(cell: Cell) -> bool:
-    """True for anything that the program is to blame for, timeouts included."""
-    return status_of(cell) in (Status.TIMEOUT, Status.FAILURE)
+def is_kind(problem: Problem, *kinds: int) -> np.ndarray:
+    """bool[k]: tests of the kinds."""
+    return np.isin([test.kind for test in problem.tests], kinds)
 
 
-def is_exception_or_failure(cell: Cell) -> bool:
-    """True for crashes, broken limits and wrong outputs; syntax errors and timeouts are not meant (paper L1503)."""
-    return status_of(cell) is Status.FAILURE and Verdict(cell.verdict) is not Verdict.COMPILE_ERROR
+def is_label(problem: Problem, label: Label) -> np.ndarray:
+    """bool[s]: solutions of the label."""
+    return np.array([solution.label is label for solution in problem.solutions], bool)
 
 
-def passes(cells: Iterable[Cell], *, allows_timeout: bool = False) -> bool:
-    """True where every test was a success; with `allows_timeout` a timeout passes as well."""
-    allowed = (Status.SUCCESS, Status.TIMEOUT) if allows_timeout else (Status.SUCCESS,)
-    return all(status_of(cell) in allowed for cell in cells)
-
-
-def column(problem: Problem, solution: int) -> tuple[Cell, ...]:
-    """Executions of one solution on all tests."""
-    return tuple(row[solution] for row in problem.executions)
-
-
-def correct_columns(problem: Problem) -> list[int]:
-    return [s for s, solution in enumerate(problem.solutions) if solution.label is Label.CORRECT]
+def share_of_correct(problem: Problem, events: np.ndarray) -> np.ndarray:
+    """float[k]: share of the correct solutions with a decided execution that have the event; 0 where none has one."""
+    counted = decided(problem.executions) & is_label(problem, Label.CORRECT)
+    return (events & counted).sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
 
 
 def pass_rates(problem: Problem, *, when: str) -> dict[str, float]:
     """Shares of correct and of incorrect solutions that pass every test, named for the trace (paper L1528-1595)."""
+    passes = passing(problem)
     rates = {}
     for label in Label:
-        columns = [s for s, solution in enumerate(problem.solutions) if solution.label is label]
-        passing = sum(passes(column(problem, s)) for s in columns)
-        rates[f"{label}_pass_rate_{when}"] = passing / len(columns) if columns else 0.0
+        chosen = passes[is_label(problem, label)]
+        rates[f"{label}_pass_rate_{when}"] = float(chosen.mean()) if chosen.size else 0.0
     return rates
-
-
-def share(cells: Sequence[Cell], predicate: Callable[[Cell], bool]) -> float:
-    """Share of the decided cells for which the predicate holds; 0 where none is decided."""
-    decided = [cell for cell in cells if is_decided(cell)]
-    return sum(predicate(cell) for cell in decided) / len(decided) if decided else 0.0

@@ -2,8 +2,12 @@
 
 import dataclasses
 
-from beam_pipelines.records import Execution, Generator, Label, Problem, Solution, Test
+import numpy as np
+
+from beam_pipelines import matrices
+from beam_pipelines.records import Generator, Label, Problem, Solution, Test
 from optimrl_jax.arrays import TestKind
+from sandbox.protocol import Verdict
 
 SLOW_SUM = """n = int(input())
 a = list(map(int, input().split()))
@@ -94,28 +98,45 @@ def as_object(record: Problem) -> dict:
 
 
 VERDICT_OF_LETTER = {
-    "S": "success",
-    "T": "time_limit",
-    "W": "wrong_output",
-    "R": "runtime_error",
-    "C": "compile_error",
-    "X": "sandbox_fault",
+    "S": Verdict.SUCCESS,
+    "T": Verdict.TIME_LIMIT,
+    "W": Verdict.WRONG_OUTPUT,
+    "R": Verdict.RUNTIME_ERROR,
+    "C": Verdict.COMPILE_ERROR,
+    "X": Verdict.SANDBOX_FAULT,
 }
 
 
-def executed(rows: list[str], *, kinds: list[int], correct: int, seconds: float = 0.01) -> Problem:
-    """A problem whose executions are spelt out: one text a test, one letter a solution, "." where nothing ran.
+def executions(rows: list[str], *, seconds: object = 0.01, std_s: float = 0.0) -> matrices.Executions:
+    """Executions spelt out: one text a test, one letter a solution, "." where nothing ran."""
+    made = matrices.unknown(len(rows), len(rows[0]))
+    for k, row in enumerate(rows):
+        for s, letter in enumerate(row):
+            if letter != ".":
+                made.verdict[k, s] = matrices.code(VERDICT_OF_LETTER[letter])
+    made.runs[made.verdict >= 0] = 1
+    made.wall_s[:] = np.where(made.verdict >= 0, seconds, 0)
+    made.std_s[:] = std_s
+    return made
 
-    The first `correct` solutions are labelled correct, the others incorrect.
-    """
+
+def executed(rows: list[str], *, kinds: list[int], correct: int, seconds: object = 0.01) -> Problem:
+    """A problem with these executions; the first `correct` solutions are labelled correct, the others incorrect."""
     labels = [Label.CORRECT] * correct + [Label.INCORRECT] * (len(rows[0]) - correct)
     return dataclasses.replace(
         problem(),
         solutions=tuple(Solution(f"s{n}", f"program {n}", label) for n, label in enumerate(labels)),
         tests=tuple(Test(kind, f"{k}\n", f"{k}\n", f"t{k}") for k, kind in enumerate(kinds)),
-        executions=tuple(tuple(_cell(letter, seconds) for letter in row) for row in rows),
+        executions=executions(rows, seconds=seconds),
     )
 
 
-def _cell(letter: str, seconds: float) -> Execution | None:
-    return None if letter == "." else Execution(VERDICT_OF_LETTER[letter], seconds)
+def timings(tests: int, solutions: int, *, seconds: object = 0.25) -> matrices.Timings:
+    """Timings of successful executions, three runs each."""
+    shape = (tests, solutions)
+    return matrices.Timings(
+        duration_s=np.broadcast_to(np.float32(seconds), shape).copy(),
+        std_s=np.full(shape, 0.01, np.float32),
+        runs=np.full(shape, 3, np.int32),
+        status=np.zeros(shape, np.int8),
+    )

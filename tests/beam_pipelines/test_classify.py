@@ -15,7 +15,7 @@ def test_correct_solutions_stay_if_they_pass_and_incorrect_ones_if_they_fail():
     assert isinstance(left, Problem)
     assert [s.id for s in left.correct] == [f"s{n}" for n in range(7)]
     assert [s.id for s in left.incorrect] == [f"s{n}" for n in range(8, 32)]
-    assert len(left.executions[0]) == 31
+    assert left.executions.verdict.shape == (1, 31)
 
 
 def test_a_problem_that_lets_more_than_one_incorrect_solution_in_twenty_through_goes():

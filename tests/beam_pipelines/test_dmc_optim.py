@@ -10,7 +10,6 @@ import tensorflow_datasets as tfds
 
 from beam_pipelines import storage
 from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
-from beam_pipelines.records import Timing
 from tests.beam_pipelines import planted
 
 SPLITS = {"planted/a": "rl_train", "planted/b": "rl_train", "planted/c": "rl_test", "planted/d": "non_filterable"}
@@ -18,9 +17,13 @@ SPLITS = {"planted/a": "rl_train", "planted/b": "rl_train", "planted/c": "rl_tes
 
 def timed(name, **parts):
     problem = planted.problem(name, **parts)
-    row = tuple(Timing(0.25 * (h + 1), 0.01, 3, 0) for h in range(len(problem.correct)))
+    row = 0.25 * np.arange(1, len(problem.correct) + 1)
     return dataclasses.replace(
-        problem, timings=(row,) * len(problem.tests), measured_under=(("host", "here"),), robust_cv=0.5, length_r=0.1
+        problem,
+        timings=planted.timings(len(problem.tests), len(row), seconds=row),
+        measured_under=(("host", "here"),),
+        robust_cv=0.5,
+        length_r=0.1,
     )
 
 

@@ -6,7 +6,7 @@ import statistics
 import numpy as np
 import pytest
 
-from beam_pipelines.records import Execution, Test
+from beam_pipelines.records import Test
 from beam_pipelines.stages import filterability
 from tests.beam_pipelines import planted
 
@@ -14,11 +14,11 @@ from tests.beam_pipelines import planted
 def measured(seconds, *, kinds=None, characters=None):
     """A problem with one correct and one incorrect solution; the correct one took these seconds on the tests."""
     kinds = kinds or [2] * len(seconds)
-    problem = planted.executed(["SS"] * len(seconds), kinds=kinds, correct=1)
-    rows = tuple((Execution("success", s), Execution("success", 99.0)) for s in seconds)
+    both = np.column_stack([seconds, np.full(len(seconds), 99.0)])
+    problem = planted.executed(["SS"] * len(seconds), kinds=kinds, correct=1, seconds=both)
     lengths = characters or [1] * len(seconds)
     tests = tuple(Test(kind, "x" * n, "", "t") for kind, n in zip(kinds, lengths, strict=True))
-    return dataclasses.replace(problem, executions=rows, tests=tests)
+    return dataclasses.replace(problem, tests=tests)
 
 
 def test_robust_cv_is_interquartile_range_over_median():

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from beam_pipelines.execution import Run
-from beam_pipelines.records import Execution, Generator
+from beam_pipelines.execution import Runs
+from beam_pipelines.records import Generator
 from beam_pipelines.stages import generate, harness
 from tests.beam_pipelines import planted
 
@@ -32,10 +32,8 @@ def test_agreement_on_nothing_but_empty_outputs_is_no_agreement():
 
 
 def test_a_success_that_differs_from_the_vote_is_a_wrong_output():
-    cells = tuple(Execution(verdict, 0.1) for verdict in ("success", "success", "time_limit"))
-    vote = generate.Vote(("1\n", "2\n", "3\n"), (0, 1))
-    judged = generate.judged(Run(cells, ("1", "9", None)), vote)
-    assert [cell.verdict for cell in judged] == ["success", "wrong_output", "time_limit"]
+    runs = Runs(planted.executions(["SS", "SS", "TR"]), (("1\n", "2", None), ("1\n", "9\n", None)))
+    assert generate.judged(runs, generate.Vote(("1\n", "2\n", "3\n"), (0,))) == planted.executions(["SS", "SW", "TR"])
 
 
 def test_inputs_that_the_suite_has_already_are_not_added_again():

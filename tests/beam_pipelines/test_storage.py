@@ -3,17 +3,16 @@
 import dataclasses
 
 from beam_pipelines import storage
-from beam_pipelines.records import Execution, Rejection, StageCount, Timing
+from beam_pipelines.records import Rejection, StageCount
 from tests.beam_pipelines import planted
 
 
 def full_problem(name="sum"):
     problem = planted.problem(name, statement="é \ud800 \n")
-    width = len(problem.solutions)
     return dataclasses.replace(
         problem,
-        executions=((Execution("success", 0.5, 0.1, 2), *[None] * (width - 1)),) * 2,
-        timings=((Timing(0.5, 0.1, 3, 0),) * len(problem.correct),) * 2,
+        executions=planted.executions(["STWRX.C", "SSSSSSS"]),
+        timings=planted.timings(2, 6),
         measured_under=(("host", "here"),),
         robust_cv=0.5,
         length_r=0.25,

@@ -1,0 +1,133 @@
+"""What solutions did on tests, as arrays: executions while a dataset is built, timings when it is finished. Pure.
+
+Letters: `k` tests, `s` solutions, `h` correct solutions. Arrays keep a problem of 200 tests and 500 solutions at a few
+megabytes and let filters look at all pairs at once.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from optimrl_jax.arrays import Status
+from sandbox.protocol import SERVICE_CAP_S, Verdict
+
+VERDICTS = tuple(Verdict)
+NOT_RUN = -1
+_STATUS = {Verdict.SUCCESS: Status.SUCCESS, Verdict.TIME_LIMIT: Status.TIMEOUT, Verdict.SANDBOX_FAULT: Status.FAULT}
+# Indexed by verdict code; the last place answers for NOT_RUN.
+_STATUS_OF_CODE = np.array([*(_STATUS.get(verdict, Status.FAILURE) for verdict in VERDICTS), Status.NOT_RUN], np.int8)
+
+
+class _Matrices:
+    """Arrays of one shape whose rows are tests; equal where all arrays are."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            np.array_equal(getattr(self, field.name), getattr(other, field.name)) for field in dataclasses.fields(self)
+        )
+
+    __hash__ = None
+
+    def take(self, kept: Sequence[int], *, axis: int):
+        """The same for the given tests (axis 0) or solutions (axis 1) only."""
+        index = np.asarray(kept, int)
+        return type(self)(*(np.take(getattr(self, field.name), index, axis) for field in dataclasses.fields(self)))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Executions(_Matrices):
+    """`verdict` int8[k, s]: a place in VERDICTS or NOT_RUN; `wall_s`, `std_s` float32[k, s]; `runs` int32[k, s]."""
+
+    verdict: np.ndarray
+    wall_s: np.ndarray
+    std_s: np.ndarray
+    runs: np.ndarray
+
+    @property
+    def status(self) -> np.ndarray:
+        """int8[k, s]: values of `optimrl_jax.arrays.Status`."""
+        return _STATUS_OF_CODE[self.verdict]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Timings(_Matrices):
+    """Reference durations: `duration_s`, `std_s` float32[k, h], `runs` int32[k, h], `status` int8[k, h]."""
+
+    duration_s: np.ndarray
+    std_s: np.ndarray
+    runs: np.ndarray
+    status: np.ndarray
+
+
+def unknown(tests: int, solutions: int) -> Executions:
+    """Executions of pairs that nobody ran."""
+    shape = (tests, solutions)
+    return Executions(
+        verdict=np.full(shape, NOT_RUN, np.int8),
+        wall_s=np.zeros(shape, np.float32),
+        std_s=np.zeros(shape, np.float32),
+        runs=np.zeros(shape, np.int32),
+    )
+
+
+def code(verdict: Verdict) -> int:
+    return VERDICTS.index(verdict)
+
+
+def placed(part: Executions, columns: Sequence[int], *, into: Executions) -> Executions:
+    """`into` with its columns of the given solutions replaced by those of `part`, in order."""
+    changed = {}
+    for field in dataclasses.fields(Executions):
+        array = getattr(into, field.name).copy()
+        array[:, list(columns)] = getattr(part, field.name)
+        changed[field.name] = array
+    return Executions(**changed)
+
+
+def stacked(above: Executions, below: Executions) -> Executions:
+    """Executions on more tests of the same solutions."""
+    names = [field.name for field in dataclasses.fields(Executions)]
+    return Executions(**{name: np.concatenate([getattr(above, name), getattr(below, name)]) for name in names})
+
+
+def spread(part: Executions, rows: Sequence[int], *, tests: int) -> Executions:
+    """Executions on `tests` tests, known for the given ones only."""
+    whole = unknown(tests, part.verdict.shape[1])
+    for field in dataclasses.fields(Executions):
+        getattr(whole, field.name)[list(rows)] = getattr(part, field.name)
+    return whole
+
+
+def combined(rounds: Sequence[Executions]) -> Timings:
+    """Timings from repeated executions of the same pairs.
+
+    The status of a pair is the one that most of its executions had (the smaller value of `Status` on a tie), its
+    duration the median over those, capped at 10 s, and its standard deviation theirs (of a single run: the
+    instrument's own estimate). A timeout is stored as 10 s; a pair that never ran has duration 0 and no runs.
+    """
+    status = np.stack([one.status for one in rounds])
+    votes = np.stack([(status == value).sum(axis=0) for value in Status if value is not Status.NOT_RUN])
+    winner = np.where(votes.any(axis=0), votes.argmax(axis=0), Status.NOT_RUN).astype(np.int8)
+    agrees = (status == winner) & (winner != Status.NOT_RUN)
+    seconds = np.where(agrees, np.minimum(np.stack([one.wall_s for one in rounds]), SERVICE_CAP_S), np.nan)
+    count = agrees.sum(axis=0)
+    is_timeout, ran = winner == Status.TIMEOUT, count > 0
+    own_std_s = np.where(agrees, np.stack([one.std_s for one in rounds]), 0).sum(axis=0)
+    std_s = np.where(count > 1, _deviation(seconds, count), own_std_s)
+    return Timings(
+        duration_s=np.where(is_timeout, SERVICE_CAP_S, _median(seconds, ran)).astype(np.float32),
+        std_s=np.where(is_timeout, 0, std_s).astype(np.float32),
+        runs=np.where(agrees, np.stack([one.runs for one in rounds]), 0).sum(axis=0).astype(np.int32),
+        status=winner,
+    )
+
+
+def _median(seconds: np.ndarray, ran: np.ndarray) -> np.ndarray:
+    return np.nanmedian(np.where(ran, seconds, 0), axis=0)
+
+
+def _deviation(seconds: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Sample standard deviation over the first axis, NaN left out; meaningful from two values on."""
+    mean = np.nansum(seconds, axis=0) / np.maximum(count, 1)
+    return np.sqrt(np.nansum((seconds - mean) ** 2, axis=0) / np.maximum(count - 1, 1))

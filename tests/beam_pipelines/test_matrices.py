@@ -1,0 +1,80 @@
+"""Executions as arrays, and the timings that repeated executions give."""
+
+import statistics
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from beam_pipelines import matrices
+from optimrl_jax.arrays import Status
+from tests.beam_pipelines import planted
+
+
+def pair(letters, seconds, *, std_s=0.0):
+    """The timing of one pair that was executed once a letter."""
+    rounds = [planted.executions([one], seconds=s, std_s=std_s) for one, s in zip(letters, seconds, strict=True)]
+    timing = matrices.combined(rounds)
+    return tuple(float(getattr(timing, name)[0, 0]) for name in ("duration_s", "std_s", "runs", "status"))
+
+
+def test_the_duration_is_the_median_and_its_deviation_that_of_the_runs():
+    deviation = statistics.stdev([0.1, 0.2, 0.3])
+    assert pair("SSS", [0.3, 0.1, 0.2]) == pytest.approx((0.2, deviation, 3, Status.SUCCESS))
+
+
+def test_a_single_run_keeps_the_instruments_own_deviation():
+    assert pair("S", [0.3], std_s=0.01) == pytest.approx((0.3, 0.01, 1, Status.SUCCESS))
+
+
+def test_a_timeout_is_stored_as_ten_seconds_and_the_majority_decides():
+    assert pair("T", [2.0]) == (10.0, 0.0, 1, Status.TIMEOUT)
+    assert pair("TTS", [2.0, 2.0, 1.9]) == (10.0, 0.0, 2, Status.TIMEOUT)
+    assert pair("TSS", [2.0, 1.8, 1.9])[3] == Status.SUCCESS
+    assert pair("TSS", [2.0, 1.8, 1.9])[0] == pytest.approx(1.85)
+    assert pair("TS", [2.0, 1.9])[3] == Status.SUCCESS, "the smaller status wins a tie"
+
+
+def test_a_pair_that_never_ran_has_no_duration():
+    assert pair(".", [1.0]) == (0.0, 0.0, 0, Status.NOT_RUN)
+    assert pair("S.", [0.5, 0.0]) == pytest.approx((0.5, 0.0, 1, Status.SUCCESS))
+
+
+def test_failures_stay_failures_and_long_runs_are_capped():
+    assert pair("W", [0.1])[3] == Status.FAILURE
+    assert pair("S", [10.4])[0] == 10
+
+
+def test_combined_agrees_with_a_slow_version_on_random_rounds():
+    draw = np.random.default_rng(0)
+    for _ in range(20):
+        rounds = []
+        for _ in range(int(draw.integers(1, 6))):
+            rows = ["".join(draw.choice(list("SSSTWX."), 4)) for _ in range(3)]
+            rounds.append(planted.executions(rows, seconds=draw.uniform(0.1, 12, (3, 4)), std_s=0.5))
+        found = matrices.combined(rounds)
+        for k, h in np.ndindex(3, 4):
+            runs = [(int(one.status[k, h]), min(float(one.wall_s[k, h]), 10.0)) for one in rounds]
+            runs = [(status, seconds) for status, seconds in runs if status != Status.NOT_RUN]
+            counts = Counter(status for status, _ in runs)
+            winner = min(counts, key=lambda one: (-counts[one], one)) if counts else int(Status.NOT_RUN)
+            same = [seconds for status, seconds in runs if status == winner]
+            duration_s = 10.0 if winner == Status.TIMEOUT else statistics.median(same or [0.0])
+            std_s = statistics.stdev(same) if len(same) > 1 else 0.5 * len(same)
+            std_s = 0.0 if winner == Status.TIMEOUT else std_s
+            assert (found.status[k, h], found.runs[k, h]) == (winner, len(same))
+            assert (found.duration_s[k, h], found.std_s[k, h]) == pytest.approx((duration_s, std_s), abs=1e-5)
+
+
+def test_parts_are_put_where_they_belong():
+    whole = matrices.placed(planted.executions(["ST", "WR"]), [2, 0], into=matrices.unknown(2, 3))
+    assert whole == planted.executions(["T.S", "R.W"])
+    assert matrices.stacked(whole, planted.executions(["SSS"])) == planted.executions(["T.S", "R.W", "SSS"])
+    assert matrices.spread(planted.executions(["ST"]), [1], tests=3) == planted.executions(["..", "ST", ".."])
+    assert whole.take([1], axis=0).take([0, 2], axis=1) == planted.executions(["RW"])
+    assert whole != planted.executions(["T.S", "R.S"])
+
+
+def test_statuses_follow_verdicts():
+    status = planted.executions(["STWRCX."]).status[0].tolist()
+    assert status == [0, 1, 2, 2, 2, 3, 4]
