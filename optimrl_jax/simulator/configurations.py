@@ -36,7 +36,7 @@ class Configuration:
 
 
 def configurations() -> tuple[Configuration, ...]:
-    """All points of all grids of the table at L3143: families in its order, the last field of a grid varying fastest."""
+    """All points of all grids of the table at L3143: families in its order, the last field of a grid fastest."""
     return tuple(
         Configuration(family.name, tuple(zip(family.grid, values, strict=True)))
         for family in environment.FAMILIES.values()

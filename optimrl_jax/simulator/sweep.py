@@ -8,6 +8,7 @@ the same, candidate for candidate; a test holds the two together.
 
 import concurrent.futures
 import functools
+import operator
 import typing
 from collections.abc import Callable
 
@@ -35,8 +36,8 @@ class Passes(typing.NamedTuple):
     """One row for each (problem, reference), problem by problem; padding included and never a candidate.
 
     `passes` bool[n, c] is c_strict and g in each configuration (columns as in `configurations()`); `quality` float[n]
-    in [0, 1] is 1 - q_QP over the whole optimization pool, 1 best; `is_candidate` bool[n] leaves out padding, references
-    without any usable test and those with a recorded fault; `problem` int[n].
+    in [0, 1] is 1 - q_QP over the whole optimization pool, 1 best; `is_candidate` bool[n] leaves out padding,
+    references without any usable test and those with a recorded fault; `problem` int[n].
     """
 
     passes: np.ndarray
@@ -88,7 +89,8 @@ def _empty(problem: np.ndarray, *, configurations: int) -> Passes:
 def _batches(group: Problems) -> list[Problems]:
     b, k, h = group.status.shape
     size = max(1, BATCH_CELLS // (k * h))
-    return [jax.tree.map(lambda leaf: leaf[start : start + size], group) for start in range(0, b, size)]
+    rows = [slice(start, start + size) for start in range(0, b, size)]
+    return [jax.tree.map(operator.itemgetter(some), group) for some in rows]
 
 
 def _of_batch(problems: Problems, *, alpha: float, beta_s: float) -> tuple[np.ndarray, ...]:

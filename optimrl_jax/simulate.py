@@ -1,0 +1,148 @@
+"""Edge: the simulator job. Sweeps all 1,578 environments over stored or synthetic durations, without any training.
+
+`python -m optimrl_jax.simulate --config=configs/simulator.py --workdir=runs/simulator`
+"""
+
+import dataclasses
+import json
+import pathlib
+import sys
+import time
+
+import numpy as np
+
+from optimrl_jax.commands import Job, UserError, run_job
+from optimrl_jax.data import dataset, padding
+from optimrl_jax.settings import thaw
+from optimrl_jax.simulator import diagnostics, online, report, sampling
+from optimrl_jax.simulator.configurations import configurations
+from optimrl_jax.simulator.problems import Problems
+from optimrl_jax.simulator.settings import ProblemSettings, SimulatorSettings
+from optimrl_jax.simulator.stack import stack
+from optimrl_jax.simulator.sweep import sweep
+from optimrl_jax.simulator.synthetic import synthetic
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Result:
+    """A finished sweep: curves [c, steps] over positions x, diagnostics and verdicts by name, each [c]."""
+
+    x: np.ndarray
+    curves: np.ndarray
+    columns: dict[str, np.ndarray]
+
+
+def main(job: Job) -> None:
+    """Writes `configurations.parquet`, plots and `summary.json` into the workdir."""
+    started_s = time.monotonic()
+    settings: SimulatorSettings = job.settings
+    score_file = pathlib.Path(settings.online_scores) if settings.online_scores else report.PAPER_SCORES
+    labels, names, scores = report.read_scores(score_file)
+    groups = load(settings.problems, seed=settings.seed)
+    result = run(groups, settings)
+    every = configurations()
+    try:
+        rows = online.rows_of(names, among=[one.name for one in every])
+    except ValueError as error:
+        raise UserError(f"{score_file}: {error}") from None
+    found = {name: result.columns[name] for name in diagnostics.METRICS}
+    matrix = online.correlate({name: values[rows] for name, values in found.items()}, scores)
+    _write(job.workdir, result, settings, labels=dict(zip(labels, rows, strict=True)))
+    report.show(
+        report.family_table(every, result.columns),
+        report.correlation_table(matrix, title=f"diagnostics against the scores of {len(rows)} online runs"),
+    )
+    _summarize(job.workdir, settings, result, matrix, groups=groups, wall_s=time.monotonic() - started_s)
+
+
+def load(settings: ProblemSettings, *, seed: int) -> list[Problems]:
+    """The problems to sweep over, grouped by padded shape; UserError where a dataset gives none."""
+    if settings.source == "synthetic":
+        if settings.problems == 0:
+            raise UserError("problems.problems = 0: expected a positive number of synthetic problems")
+        shape = {"tests": settings.tests, "references": settings.references}
+        return [synthetic(problems=settings.problems, seed=seed, **shape)]
+    records = dataset.load(settings.directory, settings.split)[: settings.problems or None]
+    ranked = [record for record in records if dataset.has_ranking(record)]
+    if not ranked:
+        raise UserError(f"{settings.directory}, split {settings.split!r}: expected a problem with usable durations")
+    return stack(ranked, shape_of=lambda record: padding.shape_of([record]))
+
+
+def run(groups: list[Problems], settings: SimulatorSettings) -> Result:
+    """Sweep, schedule, curves and diagnostics."""
+    wanted = settings.schedule
+    if wanted.window > wanted.steps:
+        raise UserError(f"schedule.window = {wanted.window}: expected at most schedule.steps = {wanted.steps}")
+    found = sweep(groups, alpha=settings.problems.alpha, beta_s=settings.problems.beta_s, on_batch=_progress())
+    try:
+        rows = sampling.schedule(
+            found,
+            steps=wanted.steps,
+            problems=wanted.problems,
+            samples=wanted.samples,
+            band=wanted.band,
+            seed=settings.seed,
+        )
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    x, curves = sampling.positions(wanted.steps), sampling.pass_curves(found, rows)
+    columns: dict[str, np.ndarray] = diagnostics.diagnose(curves, x, window=wanted.window)
+    columns["degenerate"] = diagnostics.degeneracy(columns, **thaw(settings.degenerate))
+    columns["rank"] = diagnostics.rank(columns, columns["degenerate"])
+    return Result(x, curves, columns)
+
+
+def _progress():
+    """Prints a line at every tenth of the problems."""
+    printed = 0
+
+    def on_batch(done: int, total: int) -> None:
+        nonlocal printed
+        if 10 * done // total > printed:
+            printed = 10 * done // total
+            print(f"sweep: {done:,} of {total:,} problems", flush=True)
+
+    return on_batch
+
+
+def _write(workdir: pathlib.Path, result: Result, settings: SimulatorSettings, *, labels: dict[str, int]) -> None:
+    every = configurations()
+    report.write_table(workdir / "configurations.parquet", every, result.columns, result.curves)
+    report.landscape(workdir / "landscape.png", every, result.columns)
+    report.heatmaps(workdir, every, result.columns)
+    rows = list(labels.values())
+    lines = zip(*diagnostics.clipped_line(result.curves[rows], result.x), strict=True)
+    report.curve_panels(
+        workdir / "curves.png",
+        {label: result.curves[row] for label, row in labels.items()},
+        x=result.x,
+        window=settings.schedule.window,
+        lines=dict(zip(labels, lines, strict=True)),
+    )
+
+
+def _summarize(workdir, settings, result, matrix, *, groups, wall_s) -> None:
+    every = configurations()
+    usable = [int(row) for row in np.argsort(result.columns["rank"]) if not result.columns["degenerate"][row]]
+    reasons, counts = np.unique(result.columns["degenerate"], return_counts=True)
+    summary = {
+        "configurations": len(every),
+        "problems": int(sum(len(group.status) for group in groups)),
+        "verdicts": {str(reason) or "usable": int(count) for reason, count in zip(reasons, counts, strict=True)},
+        "best": [every[row].name for row in usable[:10]],
+        "correlations": {
+            metric: {score: [cell.rho, cell.p, cell.runs] for score, cell in row.items()}
+            for metric, row in matrix.items()
+        },
+        "settings": thaw(settings),
+        "wall_s": wall_s,
+    }
+    partial = workdir / "summary.json.partial"
+    partial.write_text(json.dumps(summary, indent=2))
+    partial.replace(workdir / "summary.json")
+    print(f"wrote {workdir / 'configurations.parquet'}, plots and summary.json in {wall_s:.1f} s")
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main, kind=SimulatorSettings))

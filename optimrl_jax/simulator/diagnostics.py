@@ -1,0 +1,160 @@
+"""What a pass-rate curve says about its environment: density, slope, wobble, place and order (paper L3671-3717).
+
+Fourth stage of the simulator. Every function takes curves [c, n] of c configurations over n steps, with values in
+[0, 1], and returns one number for each, [c].
+"""
+
+import numpy as np
+from scipy import stats
+
+SLOPES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+MIDDLES = tuple(np.linspace(0.05, 0.95, 10))
+ITERATIONS = 60
+
+
+def smoothed(curves: np.ndarray, *, window: int) -> np.ndarray:
+    """Moving average over `window` steps, [c, n - window + 1]; raises ValueError unless 1 <= window <= n."""
+    n = curves.shape[-1]
+    if not 1 <= window <= n:
+        raise ValueError(f"window = {window}: expected 1 to {n}, the number of steps")
+    totals = np.cumsum(np.pad(curves, ((0, 0), (1, 0))), axis=-1)
+    return (totals[:, window:] - totals[:, :-window]) / window
+
+
+def auc(curves: np.ndarray) -> np.ndarray:
+    """Mean of a curve (raw or smoothed), in [0, 1]: how much passes in the whole run."""
+    return curves.mean(axis=-1)
+
+
+def variance(curves: np.ndarray, *, window: int) -> np.ndarray:
+    """Mean of (c_{i + window - 1} - smoothed_i)^2: wobble around the trend of the steps before."""
+    return ((curves[:, window - 1 :] - smoothed(curves, window=window)) ** 2).mean(axis=-1)
+
+
+def diagonal_deviation(curves: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Mean |c_i - x_i|, in [0, 1]: 0 for an environment that opens as gradually as its samples improve."""
+    return np.abs(curves - x).mean(axis=-1)
+
+
+def quality_correlation(curves: np.ndarray) -> np.ndarray:
+    """Spearman's rho of steps and pass rates, in [-1, 1], average ranks for ties; nan for a flat curve."""
+    n = curves.shape[-1]
+    ranks = stats.rankdata(curves, axis=-1)
+    ranks = ranks - ranks.mean(axis=-1, keepdims=True)
+    steps = np.arange(n) - (n - 1) / 2
+    spread = np.sqrt((ranks**2).sum(axis=-1) * (steps**2).sum())
+    return np.divide(ranks @ steps, spread, out=np.full(len(curves), np.nan), where=spread > 0)
+
+
+def steepness(curves: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """S = a / (1 + |a|), in (-1, 1), of the least-squares fit clip(a x + b, 0, 1) to each raw curve."""
+    slope, _ = clipped_line(curves, x)
+    return slope / (1 + np.abs(slope))
+
+
+def clipped_line(curves: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(a, b), each [c], of the least-squares fit clip(a x + b, 0, 1).
+
+    The loss has flat regions and several minima. Each curve starts from the best of the ordinary least-squares line
+    and a grid of rising and falling lines (`SLOPES` through 1/2 at `MIDDLES`) and goes on with `ITERATIONS` damped
+    Gauss-Newton steps, each taken only if it lowers the loss. Deterministic. A jump between two steps leaves the slope
+    open upwards: the answer is then some slope that fits as well.
+    """
+    best = _ordinary_line(curves, x)
+    best_loss = _loss(curves, x, best)
+    for slope in (sign * size for size in SLOPES for sign in (1, -1)):
+        for middle in MIDDLES:
+            line = np.broadcast_to([slope, 0.5 - slope * middle], best.shape)
+            best, best_loss = _better(best, best_loss, line, _loss(curves, x, line))
+    damping = np.full(len(curves), 1e-3)
+    for _ in range(ITERATIONS):
+        candidate = best + _damped_step(curves, x, best, damping)
+        loss = _loss(curves, x, candidate)
+        damping = np.clip(np.where(loss < best_loss, damping / 3, damping * 4), 1e-9, 1e9)
+        best, best_loss = _better(best, best_loss, candidate, loss)
+    return best[:, 0], best[:, 1]
+
+
+def _better(best, best_loss, line, loss):
+    improves = loss < best_loss
+    return np.where(improves[:, None], line, best), np.where(improves, loss, best_loss)
+
+
+def _ordinary_line(curves: np.ndarray, x: np.ndarray) -> np.ndarray:
+    centred = x - x.mean()
+    slope = (curves @ centred) / max(float(centred @ centred), 1e-12)
+    return np.stack([slope, curves.mean(axis=-1) - slope * x.mean()], axis=-1)
+
+
+def _loss(curves: np.ndarray, x: np.ndarray, line: np.ndarray) -> np.ndarray:
+    return ((np.clip(line[:, :1] * x + line[:, 1:], 0, 1) - curves) ** 2).sum(axis=-1)
+
+
+def _damped_step(curves: np.ndarray, x: np.ndarray, line: np.ndarray, damping: np.ndarray) -> np.ndarray:
+    """Levenberg-Marquardt step of both parameters, [c, 2]; only unclipped points have a gradient."""
+    value = line[:, :1] * x + line[:, 1:]
+    active = ((value > 0) & (value < 1)).astype(float)
+    residual = active * (curves - value)
+    count, first, second = active.sum(axis=-1), active @ x, active @ x**2
+    right = np.stack([residual @ x, residual.sum(axis=-1)], axis=-1)
+    top, bottom = second * (1 + damping) + 1e-12, count * (1 + damping) + 1e-12
+    determinant = np.maximum(top * bottom - first**2, 1e-12)
+    return np.stack(
+        [
+            (bottom * right[:, 0] - first * right[:, 1]) / determinant,
+            (top * right[:, 1] - first * right[:, 0]) / determinant,
+        ],
+        axis=-1,
+    )
+
+
+def diagnose(curves: np.ndarray, x: np.ndarray, *, window: int) -> dict[str, np.ndarray]:
+    """All diagnostics of the paper's list by the names of `METRICS`, each [c]."""
+    trend = smoothed(curves, window=window)
+    return {
+        "auc_smooth": auc(trend),
+        "auc_raw": auc(curves),
+        "quality_correlation_smooth": quality_correlation(trend),
+        "quality_correlation_raw": quality_correlation(curves),
+        "variance": variance(curves, window=window),
+        "diagonal_deviation": diagonal_deviation(curves, x),
+        "steepness": steepness(curves, x),
+    }
+
+
+METRICS = {
+    "auc_smooth": "AUC (smoothed)",
+    "auc_raw": "AUC (raw)",
+    "quality_correlation_smooth": "Quality-correlation (smoothed)",
+    "quality_correlation_raw": "Quality-correlation (raw)",
+    "variance": "Variance around trend",
+    "diagonal_deviation": "Deviation from y = x",
+    "steepness": "Steepness S",
+}
+
+
+def degeneracy(
+    diagnostics: dict[str, np.ndarray], *, least_auc: float, most_auc: float, least_correlation: float
+) -> np.ndarray:
+    """Why a configuration cannot teach, str[c]: "sparse", "saturated" or "unordered"; "" for a usable one (L3675).
+
+    Sparse and saturated are by raw AUC, unordered by raw quality-correlation (a flat curve is unordered).
+    """
+    correlation = np.nan_to_num(diagnostics["quality_correlation_raw"], nan=-1.0)
+    return np.select(
+        [
+            diagnostics["auc_raw"] < least_auc,
+            diagnostics["auc_raw"] > most_auc,
+            correlation < least_correlation,
+        ],
+        ["sparse", "saturated", "unordered"],
+        default="",
+    )
+
+
+def rank(diagnostics: dict[str, np.ndarray], degenerate: np.ndarray) -> np.ndarray:
+    """Places 1, 2, ... in order of diagonal deviation, the best predictor of strict scores (L3731); degenerate last."""
+    order = np.lexsort((diagnostics["diagonal_deviation"], degenerate != ""))
+    places = np.empty(order.size, int)
+    places[order] = np.arange(1, order.size + 1)
+    return places

@@ -1,0 +1,46 @@
+"""Settings of the simulator: where problems come from, the schedule of a simulated run, what counts as degenerate."""
+
+import dataclasses
+
+from optimrl_jax.settings import NOT_NEGATIVE, POSITIVE, SHARE, one_of, section, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class ProblemSettings:
+    source: str = setting(
+        "synthetic", "made up at the paper's scale, or a prepared dataset", one_of("synthetic", "dataset")
+    )
+    problems: int = setting(1000, "synthetic problems; of a dataset at most that many, 0: all", NOT_NEGATIVE)
+    tests: int = setting(119, "synthetic tests of a problem", POSITIVE)
+    references: int = setting(128, "synthetic references of a problem", POSITIVE)
+    directory: str = setting("", "prepared DMC-Optim dataset, where source is dataset")
+    split: str = setting("rl_train", "its split")
+    alpha: float = setting(1.0, "slope of the affine calibration Gamma", POSITIVE)
+    beta_s: float = setting(0.0, "offset of the affine calibration Gamma, s")
+
+
+@dataclasses.dataclass(frozen=True)
+class ScheduleSettings:
+    """A simulated run (L3606); the paper gives no numbers."""
+
+    steps: int = setting(200, "steps, from the weakest references to the strongest", (lambda v: v >= 2, "at least 2"))
+    problems: int = setting(32, "problems of one step", POSITIVE)
+    samples: int = setting(4, "references sampled in each problem of a step", POSITIVE)
+    band: float = setting(0.05, "half width of the quality band around the target, share of the leaderboard", SHARE)
+    window: int = setting(21, "moving average, steps", POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True)
+class DegenerateSettings:
+    least_auc: float = setting(0.05, "raw AUC below which an environment is sparse", SHARE)
+    most_auc: float = setting(0.95, "raw AUC above which an environment is saturated", SHARE)
+    least_correlation: float = setting(0.1, "raw quality-correlation below which an environment is unordered", SHARE)
+
+
+@dataclasses.dataclass(frozen=True)
+class SimulatorSettings:
+    seed: int = setting(0, "the one seed of problems and schedule", NOT_NEGATIVE)
+    problems: ProblemSettings = section(ProblemSettings)
+    schedule: ScheduleSettings = section(ScheduleSettings)
+    degenerate: DegenerateSettings = section(DegenerateSettings)
+    online_scores: str = setting("", "CSV of online runs (label, configuration, p...); empty: the paper's 20 runs")

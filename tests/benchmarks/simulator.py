@@ -1,0 +1,132 @@
+"""How long the sweep of 1,578 environments takes: `python -m tests.benchmarks.simulator` prints one JSON line.
+
+`total_s` holds everything from the stored arrays to the diagnostics, compilation included, in a fresh process;
+`numpy_ratio` compares it with a plain NumPy loop, one configuration at a time, measured on a few problems and
+configurations of each family; `growth_exponents` are fitted to warm sweeps of growing size.
+"""
+
+import argparse
+import json
+import resource
+import time
+
+import jax
+import numpy as np
+
+from optimrl_jax.arrays import Status
+from optimrl_jax.simulator import diagnostics, sampling
+from optimrl_jax.simulator.configurations import Configuration, configurations
+from optimrl_jax.simulator.problems import Problems
+from optimrl_jax.simulator.sweep import sweep
+from optimrl_jax.simulator.synthetic import synthetic
+
+FULL = {"problems": 1000, "tests": 119, "references": 128}
+GROWTH = {
+    "problems": [{"problems": n, "tests": 60, "references": 64} for n in (128, 256, 512)],
+    "tests": [{"problems": 128, "tests": n, "references": 64} for n in (32, 64, 128)],
+    "references": [{"problems": 64, "tests": 60, "references": n} for n in (64, 128, 256)],
+}
+SCHEDULE = {"steps": 200, "problems": 32, "samples": 4, "band": 0.05, "seed": 0}
+
+
+def full_sweep_s(shape: dict[str, int]) -> float:
+    """Seconds from stored durations to diagnostics of every configuration."""
+    problems = synthetic(**shape, seed=0)
+    started_s = time.perf_counter()
+    found = sweep([problems])
+    curves = sampling.pass_curves(found, sampling.schedule(found, **SCHEDULE))
+    diagnostics.diagnose(curves, sampling.positions(SCHEDULE["steps"]), window=21)
+    return time.perf_counter() - started_s
+
+
+def growth_exponent(shapes: list[dict[str, int]], axis: str) -> float:
+    """Slope of log seconds over log size, each size warmed up and taken at its fastest of three."""
+    seconds = []
+    for shape in shapes:
+        problems = synthetic(**shape, seed=1)
+        sweep([problems])
+        runs = []
+        for _ in range(3):
+            started_s = time.perf_counter()
+            sweep([problems])
+            runs.append(time.perf_counter() - started_s)
+        seconds.append(min(runs))
+    sizes = [shape[axis] for shape in shapes]
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def numpy_loop_s(problems: Problems, *, every: int) -> float:
+    """Seconds that a NumPy loop would take over all configurations of `problems`, from one in `every` of them."""
+    total_s = 0.0
+    for family in sorted({one.family for one in configurations()}):
+        members = [one for one in configurations() if one.family == family]
+        measured = members[::every]
+        started_s = time.perf_counter()
+        for one in measured:
+            for index in range(len(problems.status)):
+                numpy_passes(one, jax.tree.map(lambda leaf, index=index: leaf[index], problems))
+        total_s += (time.perf_counter() - started_s) * len(members) / len(measured)
+    return total_s
+
+
+def numpy_passes(one: Configuration, problem: Problems) -> np.ndarray:
+    """bool[h]: who passes in one configuration, written the straightforward way over whole [k, h] arrays."""
+    values, duration_s = dict(one.values), np.clip(problem.duration_s, 0, 10)
+    status, family = problem.status, one.family
+    keep = np.ones(len(status), bool)
+    if family == "absolute_filter":
+        keep = duration_s.mean(axis=1) < values["filter_limit"]
+    if family == "length_filter":
+        keep = problem.tests.characters < values["filter_limit"]
+    if family == "relative_filter":
+        dropped = int(values["filter_limit"] * len(status) / 100)
+        keep[np.argsort(-duration_s.mean(axis=1))[:dropped]] = False
+    if family in ("qar_ranked", "qp_ranked"):
+        clean = np.isin(status, (Status.SUCCESS, Status.TIMEOUT)).all(axis=0)
+        a, faster = numpy_mean_percentile(duration_s)
+        q = a if family == "qar_ranked" else numpy_leaderboard(a, faster)
+        return clean & (q <= values["threshold"] + 1e-6)
+    limit_s = np.full(len(status), values.get("limit", 10.0))
+    if family == "relative_timeout":
+        limit_s = np.maximum(1e-3, np.percentile(duration_s, values["limit"], axis=1))
+    if family == "ranked_timeout":
+        ranks = np.argsort(np.argsort(duration_s, axis=1), axis=1).mean(axis=0)
+        best = np.argsort(ranks, kind="stable")[: max(1, int(np.ceil(values["limit"] * len(ranks) / 100)))]
+        limit_s = getattr(np, values["bound"])(duration_s[:, best], axis=1)
+    late = (status == Status.TIMEOUT) | ((status == Status.SUCCESS) & (duration_s >= limit_s[:, None]))
+    clean = np.isin(status[keep], (Status.SUCCESS, Status.TIMEOUT)).all(axis=0)
+    return clean & (late[keep].sum(axis=0) / max(1, keep.sum()) <= values["tolerance"] + 1e-6)
+
+
+def numpy_mean_percentile(duration_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a(.) of every reference and, [k, h, h], who is strictly faster than whom on each test."""
+    faster = duration_s[:, :, None] < duration_s[:, None, :]
+    return (faster.sum(axis=1) / duration_s.shape[1]).mean(axis=0), faster
+
+
+def numpy_leaderboard(a: np.ndarray, faster: np.ndarray) -> np.ndarray:
+    """q_QP of every reference: each one inserted once more into every list."""
+    moved = a[None, :] + faster.mean(axis=0) / len(a)
+    return (moved < a[:, None] - 1e-6).sum(axis=1) / len(a)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--problems", type=int, default=FULL["problems"])
+    shape = FULL | {"problems": parser.parse_args().problems}
+    total_s = full_sweep_s(shape)
+    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    slice_of = 4
+    loop_s = numpy_loop_s(synthetic(**shape | {"problems": slice_of}, seed=0), every=9)
+    figures = {
+        "configurations": len(configurations()),
+        "total_s": total_s,
+        "peak_memory_bytes": peak_bytes,
+        "numpy_ratio": loop_s * shape["problems"] / slice_of / total_s,
+        "growth_exponents": {axis: growth_exponent(shapes, axis) for axis, shapes in GROWTH.items()},
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
