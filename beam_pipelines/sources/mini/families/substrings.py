@@ -184,7 +184,7 @@ class InputGenerator:
     size = 520
 
     def word(self, n):
-        return "".join(random.choices("ab", weights=(11, 9), k=n)) + "\\n"
+        return "".join(random.choices("ab", weights=(3, 2), k=n)) + "\\n"
 
     def generate_edge_cases(self):
         n = random.randint(self.size // 2, self.size)
