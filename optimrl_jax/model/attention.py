@@ -63,15 +63,24 @@ def visible(
 
 def attend(
     query: "Float[Array, 's t n d']",
-    key: "Float[Array, 's u m d']",
-    value: "Float[Array, 's u m d']",
+    key: "Float[Array, 's m u d']",
+    value: "Float[Array, 's m u d']",
     seen: "Bool[Array, 's t u']",
 ) -> "Float[Array, 's t n d']":
-    """Softmax attention in float32, n query heads sharing m key heads; a query that sees nothing gets finite values."""
+    """Softmax attention in float32, n query heads sharing m key heads; a query that sees nothing gets finite values.
+
+    Keys and values come with the head axis first, the layout in which caches are kept: both products are then plain
+    batched matrix products without a transposed copy of the cache.
+    """
     s, t, n, d = query.shape
-    m = key.shape[2]
-    grouped = query.reshape(s, t, m, n // m, d)
-    scores = jnp.einsum("stmgd,sumd->smgtu", grouped, key, preferred_element_type=jnp.float32) / math.sqrt(d)
-    weights = jax.nn.softmax(jnp.where(seen[:, None, None], scores, HIDDEN), axis=-1)
-    summed = jnp.einsum("smgtu,sumd->stmgd", weights.astype(value.dtype), value)
-    return summed.reshape(s, t, n, d)
+    m, u = key.shape[1:3]
+    g = n // m
+    grouped = (query / math.sqrt(d)).reshape(s, t, m, g, d).transpose(0, 2, 3, 1, 4).reshape(s, m, g * t, d)
+    scores = jnp.einsum("smqd,smud->smqu", grouped, key, preferred_element_type=jnp.float32)
+    scores = scores.reshape(s, m, g, t, u) + jnp.where(seen, 0.0, HIDDEN)[:, None, None]
+    # Dividing the short sums instead of the weights saves two passes over [t, u].
+    weights = jnp.exp(scores - jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True)))
+    total = weights.sum(axis=-1).reshape(s, m, g * t, 1)
+    weights = weights.reshape(s, m, g * t, u).astype(value.dtype)
+    summed = jnp.einsum("smqu,smud->smqd", weights, value, preferred_element_type=jnp.float32) / total
+    return summed.astype(value.dtype).reshape(s, m, g, t, d).transpose(0, 3, 1, 2, 4).reshape(s, t, n, d)

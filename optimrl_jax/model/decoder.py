@@ -23,10 +23,10 @@ Params = typing.Any
 
 
 class KeyValue(typing.NamedTuple):
-    """Keys (rotated) and values of one layer: [s, slots, kv_heads, head_width]."""
+    """Keys (rotated) and values of one layer: [s, kv_heads, slots, head_width]."""
 
-    key: "Float[Array, 's u m d']"
-    value: "Float[Array, 's u m d']"
+    key: "Float[Array, 's m u d']"
+    value: "Float[Array, 's m u d']"
 
 
 class RMSNorm(nn.Module):
@@ -69,9 +69,10 @@ class Attention(nn.Module):
         slot: typing.Any,
     ) -> tuple["Float[Array, 's t w']", KeyValue]:
         query = attention.rotate(self._project(x, "query"), by)
-        new = KeyValue(attention.rotate(self._project(x, "key"), by), self._project(x, "value"))
+        key, value = attention.rotate(self._project(x, "key"), by), self._project(x, "value")
+        new = KeyValue(key.swapaxes(1, 2), value.swapaxes(1, 2))
         if past is not None:
-            write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=slot, axis=1)
+            write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=slot, axis=2)
             new = KeyValue(*(write(old, part.astype(old.dtype)) for old, part in zip(past, new, strict=True)))
         summed = attention.attend(query, new.key, new.value, seen)
         return jnp.einsum("stnd,ndw->stw", summed, self.output.astype(x.dtype)), new

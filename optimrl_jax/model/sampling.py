@@ -106,10 +106,8 @@ def _prefill(
     last = width - 1 - jnp.argmax(mask[:, ::-1], axis=1)
     logits = decoder.logits(params, hidden[jnp.arange(b), last])
 
-    def spread(x: "Array") -> "Array":
-        room = [(0, 0)] * x.ndim
-        room[1] = (0, steps)
-        return jnp.pad(jnp.repeat(x, samples, axis=0), room)
+    def spread(x: "Float[Array, 'b m p d']") -> "Float[Array, 'r m u d']":
+        return jnp.pad(jnp.repeat(x, samples, axis=0), ((0, 0), (0, 0), (0, steps), (0, 0)))
 
     past = tuple(
         decoder.KeyValue(spread(kept.key[layer]), spread(kept.value[layer])) for layer in range(settings.layers)
@@ -132,7 +130,10 @@ def _draw(
     """One token a row by the Gumbel trick, each row from its own stream, and its log-probability."""
     of_step = jax.vmap(lambda key: jax.random.fold_in(key, step))(keys)
     noise = jax.vmap(lambda key: jax.random.gumbel(key, scores.shape[1:]))(of_step)
-    token = jnp.argmax(scores + noise, axis=-1)
+    perturbed = scores + noise
+    # Two plain reductions: XLA's argmax, a reduction over pairs, is several times slower on CPUs.
+    is_best = perturbed == perturbed.max(axis=-1, keepdims=True)
+    token = jnp.min(jnp.where(is_best, jnp.arange(scores.shape[-1]), scores.shape[-1] - 1), axis=-1)
     chosen = jnp.take_along_axis(scores, token[:, None], axis=-1)[:, 0]
     return token.astype(jnp.int32), chosen - jax.nn.logsumexp(scores, axis=-1)
 
