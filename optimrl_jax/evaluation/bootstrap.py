@@ -1,6 +1,10 @@
-"""Bootstrap over problems: how far a mean could move with other problems of the same kind. Pure NumPy, seeded."""
+"""How far a score could move: with other problems (bootstrap, seeded) and with another launch of the same recipe."""
+
+import typing
+from collections.abc import Sequence
 
 import numpy as np
+from scipy import stats
 
 
 def bootstrap_interval(
@@ -20,3 +24,39 @@ def bootstrap_interval(
     tail = (1 - confidence) / 2
     low, high = np.quantile(values[drawn].mean(axis=1), [tail, 1 - tail])
     return float(low), float(high)
+
+
+class TrainingSpread(typing.NamedTuple):
+    """How far one run's score may lie from its recipe's mean: 95 % (or `confidence`) half width, in the scores' unit.
+
+    `deviation` is the pooled standard deviation and `freedom` its degrees of freedom.
+    """
+
+    half_width: float
+    deviation: float
+    freedom: int
+
+
+def training_spread(launches: Sequence[np.ndarray], *, confidence: float = 0.95) -> TrainingSpread:
+    """Pools repeated launches of several recipes into one spread (paper L796): scores [launches] for each recipe.
+
+    s^2 = sum of squared deviations from each recipe's own mean / sum of (launches - 1); the half width is s times
+    Student's quantile. A recipe launched once adds nothing. Raises ValueError if no recipe was launched twice.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence = {confidence}: expected a share in (0, 1)")
+    scores = [np.asarray(of_recipe, float) for of_recipe in launches]
+    freedom = sum(max(0, of_recipe.size - 1) for of_recipe in scores)
+    if freedom == 0:
+        raise ValueError("launches: expected at least one recipe that was launched twice")
+    squares = sum(((of_recipe - of_recipe.mean()) ** 2).sum() for of_recipe in scores if of_recipe.size)
+    deviation = float(np.sqrt(squares / freedom))
+    return TrainingSpread(float(stats.t.ppf((1 + confidence) / 2, freedom)) * deviation, deviation, freedom)
+
+
+def difference_half_width(training: float, *, test: float = 0.0) -> float:
+    """Half width for the difference of two single runs: sqrt(2) times that of one, `test` added in variance (L818).
+
+    `test` is the half width from resampling problems; 0 where both runs face one fixed test set.
+    """
+    return float(np.hypot(np.sqrt(2) * training, test))

@@ -1,5 +1,7 @@
 """Unbiased pass@k: the chance that at least one of k programs drawn from n counted ones passes. Pure NumPy."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 
@@ -18,3 +20,24 @@ def pass_at_k(n: np.ndarray, m: np.ndarray, k: int) -> np.ndarray:
     for drawn in range(k):
         missed *= np.maximum(n - m - drawn, 0) / (n - drawn)
     return 1 - missed
+
+
+def passing(c_strict: np.ndarray, q_qp: np.ndarray, tau: int) -> np.ndarray:
+    """Which samples count at p_tau, bool, elementwise: strictly correct and, below tau = 100, q_QP <= tau/100 (L155).
+
+    p100 asks for nothing but correctness. A margin of 1e-6 forgives float32. Raises ValueError unless 0 < tau <= 100.
+    """
+    if not 0 < tau <= 100:
+        raise ValueError(f"tau = {tau}: expected a percentile in (0, 100]")
+    is_correct = np.asarray(c_strict) > 0
+    return is_correct if tau == 100 else is_correct & (np.asarray(q_qp) <= tau / 100 + 1e-6)
+
+
+def pass_at_k_table(c_strict: np.ndarray, q_qp: np.ndarray, ks: Sequence[int], taus: Sequence[int]) -> np.ndarray:
+    """pass@k at p_tau of every problem, [ks, taus, b] in [0, 1], from samples [b, n] (paper L150-166).
+
+    The mean over the last axis is the paper's score; the last axis is what a bootstrap over problems resamples.
+    """
+    n = np.shape(c_strict)[-1]
+    counts = np.stack([passing(c_strict, q_qp, tau).sum(axis=-1) for tau in taus])
+    return np.stack([pass_at_k(n, counts, k) for k in ks])

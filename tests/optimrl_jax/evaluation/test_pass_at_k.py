@@ -1,4 +1,4 @@
-"""pass@k against counting, and the bootstrap against what it must cover."""
+"""pass@k against counting, alone and as a table over p_tau."""
 
 import itertools
 import math
@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from optimrl_jax.evaluation.bootstrap import bootstrap_interval
-from optimrl_jax.evaluation.pass_at_k import pass_at_k
+from optimrl_jax.evaluation.pass_at_k import pass_at_k, pass_at_k_table, passing
 
 
 @pytest.mark.parametrize(("n", "m", "k"), [(5, 0, 1), (5, 2, 1), (5, 2, 3), (5, 4, 2), (6, 6, 6), (4, 1, 4)])
@@ -31,33 +30,35 @@ def test_counts_that_cannot_be_are_refused(n, m, k):
         pass_at_k(n, m, k)
 
 
-def test_the_interval_holds_the_mean_and_narrows_with_more_problems():
+def test_p_tau_by_hand():
+    """Four samples: one wrong but fast, one correct and slowest, two correct at 30 % and at 50 %."""
+    c_strict = np.array([[0.0, 1.0, 1.0, 1.0]])
+    q_qp = np.array([[0.0, 1.0, 0.3, 0.5]])
+    table = pass_at_k_table(c_strict, q_qp, ks=(1, 2), taus=(100, 50, 30, 10))
+    np.testing.assert_allclose(table[0, :, 0], [3 / 4, 2 / 4, 1 / 4, 0])
+    np.testing.assert_allclose(table[1, :, 0], [1, 5 / 6, 1 / 2, 0])
+
+
+def test_p100_ignores_the_leaderboard_and_stricter_percentiles_never_score_higher():
     draw = np.random.default_rng(0)
-    few, many = draw.random(20), draw.random(2000)
-    widths = []
-    for values in (few, many):
-        low, high = bootstrap_interval(values, resamples=1000, seed=1)
-        assert low <= values.mean() <= high
-        widths.append(high - low)
-    assert widths[0] / widths[1] == pytest.approx(10, rel=0.3)
+    c_strict, q_qp = draw.integers(0, 2, (50, 8)).astype(float), draw.random((50, 8))
+    table = pass_at_k_table(c_strict, q_qp, ks=(1, 4), taus=(100, 90, 50, 10))
+    np.testing.assert_allclose(table[0, 0], c_strict.mean(axis=1))
+    np.testing.assert_array_equal(
+        table, pass_at_k_table(c_strict, np.where(q_qp > 0.9, 1, q_qp), (1, 4), (100, 90, 50, 10))
+    )
+    assert (np.diff(table, axis=1) <= 0).all()
+    assert (table[1] >= table[0]).all()
 
 
-def test_about_95_of_100_intervals_cover_the_truth():
-    draw = np.random.default_rng(3)
-    covered = 0
-    for seed in range(300):
-        low, high = bootstrap_interval(draw.random(60), resamples=300, seed=seed)
-        covered += low <= 0.5 <= high
-    assert 0.89 <= covered / 300 <= 0.99
+def test_the_order_of_samples_changes_nothing():
+    draw = np.random.default_rng(1)
+    c_strict, q_qp, order = draw.integers(0, 2, (5, 6)), draw.random((5, 6)), draw.permutation(6)
+    shuffled = pass_at_k_table(c_strict[:, order], q_qp[:, order], (1, 3), (100, 40))
+    np.testing.assert_array_equal(pass_at_k_table(c_strict, q_qp, (1, 3), (100, 40)), shuffled)
 
 
-def test_the_same_seed_gives_the_same_interval_and_one_value_gives_a_point():
-    values = np.random.default_rng(0).random(30)
-    assert bootstrap_interval(values, resamples=50, seed=4) == bootstrap_interval(values, resamples=50, seed=4)
-    assert bootstrap_interval(np.array([0.3]), resamples=50, seed=4) == (0.3, 0.3)
-
-
-@pytest.mark.parametrize("values", [np.zeros(0), np.zeros((2, 2))])
-def test_what_cannot_be_resampled_is_refused(values):
-    with pytest.raises(ValueError, match="1-d array"):
-        bootstrap_interval(values, resamples=5, seed=0)
+@pytest.mark.parametrize("tau", [0, -1, 101])
+def test_a_percentile_outside_its_range_is_refused(tau):
+    with pytest.raises(ValueError, match="expected a percentile"):
+        passing(np.ones(2), np.zeros(2), tau)

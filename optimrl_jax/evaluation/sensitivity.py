@@ -1,0 +1,102 @@
+"""Do conclusions hold when the service speeds up or slows down? Alpha/beta sweeps over stored runs (paper L2627-2870).
+
+Executions stay as they were recorded; only the calibration of the reference durations moves. Pure arrays.
+"""
+
+import typing
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from optimrl_jax import environment
+from optimrl_jax.arrays import Execution, Outcome, References, Tests
+from optimrl_jax.evaluation.pass_at_k import pass_at_k_table
+
+
+class Calibration(typing.NamedTuple):
+    """Gamma(d) = alpha * d + beta_s under a name such as s0."""
+
+    name: str
+    alpha: float
+    beta_s: float
+
+
+def line(
+    prefix: str, *, start: tuple[float, float], stop: tuple[float, float], count: int, first: int
+) -> list[Calibration]:
+    """`count` calibrations from `start` to `stop` (alpha, beta in s), evenly spaced and numbered from `first`."""
+    points = np.linspace(start, stop, count)
+    return [Calibration(f"{prefix}{first + index}", float(a), float(b)) for index, (a, b) in enumerate(points)]
+
+
+# The two grids of the paper's table at L2696.
+REWARD_CALIBRATIONS = line("ab", start=(0.594939, 0.054482), stop=(0.719699, 0.048993), count=8, first=1)
+SCORING_CALIBRATIONS = line("s", start=(0.701876, 0.049777), stop=(0.606033, 0.038306), count=10, first=0)
+
+# Sweeps of one number with the other held, as in the paper's one-dimensional study (L2660).
+BETA_CALIBRATIONS = line("b", start=(0.7019, 0.0498), stop=(0.7019, 0.0344), count=7, first=0)
+ALPHA_CALIBRATIONS = line("a", start=(0.7019, 0.0498), stop=(0.5692, 0.0498), count=7, first=0)
+
+
+@jax.jit
+def _judged(envs: environment.Environment, tests: Tests, references: References, execution: Execution) -> Outcome:
+    return jax.vmap(environment.judge, in_axes=(0, None, None, None))(envs, tests, references, execution)
+
+
+def rescored(
+    env: environment.Environment,
+    calibrations: Sequence[Calibration],
+    tests: Tests,
+    references: References,
+    execution: Execution,
+) -> Outcome:
+    """Outcomes of one problem's stored samples under each calibration, every field [calibrations, r]."""
+    envs = [
+        environment.build(env.family, **_numbers(env) | {"alpha": c.alpha, "beta_s": c.beta_s}) for c in calibrations
+    ]
+    stacked = jax.tree.map(lambda *values: np.asarray(values, np.float32), *envs)
+    return _judged(stacked, tests, references, execution)
+
+
+def sensitivity(
+    env: environment.Environment,
+    calibrations: Sequence[Calibration],
+    problems: Sequence[tuple[Tests, References, Execution]],
+    *,
+    ks: Sequence[int],
+    taus: Sequence[int],
+) -> np.ndarray:
+    """Mean pass@k at p_tau under each calibration, [calibrations, ks, taus], from stored samples [r] of each problem.
+
+    `env` must rank by leaderboard for the paper's p_tau (`qp_ranked`); every problem needs the same number of samples.
+    """
+    outcomes = [rescored(env, calibrations, *problem) for problem in problems]
+    c_strict = np.stack([np.asarray(outcome.c_strict) for outcome in outcomes], axis=1)
+    q = np.stack([np.asarray(outcome.q) for outcome in outcomes], axis=1)
+    return np.stack([pass_at_k_table(c, q_of, ks, taus).mean(axis=-1) for c, q_of in zip(c_strict, q, strict=True)])
+
+
+class Separation(typing.NamedTuple):
+    """Of a score matrix [reward calibrations, scoring calibrations]: `reward_spread` is max - min over rewards at each
+    scoring point, `scoring_drop` first minus last scoring point of each reward; both in the scores' unit (L2836)."""
+
+    reward_spread: np.ndarray
+    scoring_drop: np.ndarray
+
+
+def separation(scores: np.ndarray) -> Separation:
+    """Which of the two axes moves a score: the calibration of training or the one of scoring."""
+    scores = np.asarray(scores, float)
+    return Separation(np.ptp(scores, axis=0), scores[:, 0] - scores[:, -1])
+
+
+def relative_gain(scores: np.ndarray, baseline: np.ndarray) -> np.ndarray:
+    """score / baseline - 1, elementwise; nan where the baseline is 0."""
+    scores, baseline = np.broadcast_arrays(np.asarray(scores, float), np.asarray(baseline, float))
+    return np.divide(scores, baseline, out=np.full(scores.shape, np.nan), where=baseline != 0) - 1
+
+
+def _numbers(env: environment.Environment) -> dict[str, typing.Any]:
+    names = ("filter_limit", "aggregate", "limit", "bound", "tolerance", "threshold", "ties")
+    return {name: getattr(env, name) for name in names}

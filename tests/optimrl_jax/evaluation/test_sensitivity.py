@@ -1,0 +1,75 @@
+"""Alpha/beta sweeps: the paper's grids and published matrix, and rescoring against judging anew."""
+
+import jax
+import numpy as np
+import pytest
+
+from optimrl_jax import environment
+from optimrl_jax.evaluation import sensitivity
+from tests.optimrl_jax.simulator import ragged
+
+# Strict p10 pass@1 of ranked p30 and QP runs, ab1-ab8 by s0, s5, s9 (published table, L2785).
+P30 = np.array(
+    [
+        [41.0, 41.9, 41.1, 40.5, 39.3, 40.4, 40.7, 40.8],
+        [36.2, 36.8, 36.3, 35.3, 34.8, 35.3, 35.5, 35.2],
+        [5.3, 5.7, 5.4, 5.3, 5.0, 5.2, 5.1, 5.2],
+    ]
+).T
+QP = np.array(
+    [
+        [40.3, 39.3, 39.7, 39.4, 39.3, 39.8, 39.1, 39.1],
+        [35.1, 33.8, 34.2, 33.4, 33.0, 32.2, 32.4, 32.7],
+        [5.2, 4.9, 4.6, 4.6, 3.8, 4.2, 4.1, 4.4],
+    ]
+).T
+
+
+def test_the_papers_grids_come_out():
+    """ab3 and s5 of the table at L2696, to its six digits."""
+    assert len(sensitivity.REWARD_CALIBRATIONS) == 8
+    assert len(sensitivity.SCORING_CALIBRATIONS) == 10
+    ab3, s5 = sensitivity.REWARD_CALIBRATIONS[2], sensitivity.SCORING_CALIBRATIONS[5]
+    assert (ab3.name, s5.name) == ("ab3", "s5")
+    np.testing.assert_allclose(ab3[1:], (0.630585, 0.052914), atol=1e-6)
+    np.testing.assert_allclose(s5[1:], (0.648630, 0.043404), atol=1e-6)
+
+
+def test_scoring_moves_the_published_scores_and_training_hardly_does():
+    """L2836: spreads of 2.6 and 2.0 points for ranked p30, 1.2 and 2.9 for QP; drops of about 35 points."""
+    found = [sensitivity.separation(matrix) for matrix in (P30, QP)]
+    np.testing.assert_allclose(found[0].reward_spread[:2], [2.6, 2.0], atol=1e-6)
+    np.testing.assert_allclose(found[1].reward_spread[:2], [1.2, 2.9], atol=1e-6)
+    assert all(34 < drop < 37 for one in found for drop in one.scoring_drop)
+    advantage = (P30 - QP).mean(axis=0)
+    np.testing.assert_allclose(advantage, [1.2, 2.3, 0.8], atol=0.06)
+
+
+def test_relative_gains_by_the_papers_numbers():
+    """L2663: 56.3, 55.8 and 57.8 % over a baseline of 38.8 % are gains of 45, 44 and 49 %."""
+    np.testing.assert_allclose(sensitivity.relative_gain([56.3, 55.8, 57.8], 38.8), [0.45, 0.44, 0.49], atol=0.005)
+    assert np.isnan(sensitivity.relative_gain([1.0], [0.0])).all()
+
+
+def test_rescoring_equals_judging_anew_under_each_calibration():
+    env = environment.build("qp_ranked", threshold=0.5)
+    group = ragged.problems(2, b=2)
+    for index in range(2):
+        problem = ragged.judged_form(group, index)
+        found = sensitivity.rescored(env, sensitivity.SCORING_CALIBRATIONS, *problem)
+        for row, one in enumerate(sensitivity.SCORING_CALIBRATIONS):
+            moved = environment.build("qp_ranked", threshold=0.5, alpha=one.alpha, beta_s=one.beta_s)
+            expected = jax.jit(environment.judge)(moved, *problem)
+            for part, of_expected in zip(found, expected, strict=True):
+                np.testing.assert_allclose(part[row], of_expected, atol=1e-6)
+
+
+def test_shorter_references_make_the_same_runs_score_lower_except_at_p100():
+    env, group = environment.build("qp_ranked"), ragged.problems(4, b=6, k=9, h=8)
+    problems = [ragged.judged_form(group, index) for index in range(6)]
+    slow_to_fast = [sensitivity.Calibration(str(alpha), alpha, 0.0) for alpha in (1.5, 1.0, 0.7, 0.4, 0.2)]
+    table = sensitivity.sensitivity(env, slow_to_fast, problems, ks=(1, 2), taus=(100, 50, 20))
+    assert table.shape == (5, 2, 3)
+    assert np.ptp(table[:, :, 0], axis=0) == pytest.approx(0)
+    assert (np.diff(table[:, :, 1:], axis=0) <= 1e-9).all()
+    assert table[0, 0, 1] > table[-1, 0, 1]
