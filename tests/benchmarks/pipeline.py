@@ -1,0 +1,203 @@
+"""Figures of the dataset pipeline, as one JSON line: `python -m tests.benchmarks.pipeline`.
+
+- `overhead_share`: time of a build beyond its waiting for the sandbox, as a share of that waiting (real programs);
+- `records_per_s`, `peak_memory_bytes`: by scale, on a synthetic corpus of the shape of the CodeContests sample (58
+  problems, 80 solutions and 200 tests each) and its multiples, read from Parquet, with made-up executions;
+- `paper_scale_filter_s`: the filter stages alone on 12,275 problems with 2 x 10^8 made-up executions.
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator
+
+import apache_beam as beam
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+
+from beam_pipelines import build_dataset, matrices, pipeline
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.records import Label, Problem, Solution, Test
+from beam_pipelines.sources import code_contests
+from beam_pipelines.stages import classify, deduplicate, filter_tests, filterability, labels, non_empty
+from beam_pipelines.stages.stage import KEPT, Stage, counted
+from beam_pipelines.stages.thresholds import CORRECTNESS, OPTIMIZATION
+from optimrl_jax.arrays import TestKind
+from sandbox.protocol import Verdict
+
+SAMPLE_PROBLEMS = 58
+SCALES = (1, 4, 16)
+PAPER_PROBLEMS = 12_275
+PAPER_TESTS = {TestKind.ORIGINAL: 60, TestKind.ADDED: 50, TestKind.OPTIMIZATION: 50}
+PAPER_SOLUTIONS = (60, 40)
+SAMPLE_GENERATED_TESTS = 50
+MINI_PROBLEMS = 6
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        root = pathlib.Path(directory)
+        scales = {scale: measured_apart("scale", scale, root) for scale in SCALES}
+        figures = {
+            "overhead_share": measured_apart("overhead", 0, root)["overhead_share"],
+            "records_per_s": {str(scale): one["records_per_s"] for scale, one in scales.items()},
+            "peak_memory_bytes": {str(scale): one["peak_memory_bytes"] for scale, one in scales.items()},
+            "paper_scale_filter_s": measured_apart("paper", 0, root)["paper_scale_filter_s"],
+        }
+    print(json.dumps(figures))
+
+
+def measured_apart(what: str, scale: int, root: pathlib.Path) -> dict[str, float]:
+    """Measures in a process of its own, so that its peak memory is its own."""
+    command = [sys.executable, "-m", "tests.benchmarks.pipeline", what, str(scale), str(root)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def overhead(scale: int, root: pathlib.Path) -> dict[str, float]:
+    output = root / "overhead"
+    build_dataset.main(["--source=mini", f"--limit={MINI_PROBLEMS}", f"--output={output}"])
+    summary = json.loads((output / "summary.json").read_text())
+    waited_s = summary["sandbox"]["waited_s"]
+    return {"overhead_share": (summary["wall_s"] - waited_s) / waited_s}
+
+
+def at_scale(scale: int, root: pathlib.Path) -> dict[str, float]:
+    """Reads, decides and writes a synthetic corpus of `scale` samples, with executions made up on the way."""
+    path = root / f"corpus_{scale}.parquet"
+    write_corpus(path, problems=SAMPLE_PROBLEMS * scale)
+    source = code_contests.read(BuildOptions(source="code_contests", input=str(path)))
+    steps = [
+        deduplicate.stage(deduplicate.EvaluationSet(), similar=0.8),
+        labels.stage(max_solutions=0, max_original_tests=0, seed=0),
+        Stage("validated", with_originals),
+        *filters(SAMPLE_GENERATED_TESTS),
+        Stage("timed", with_timings),
+    ]
+    start = time.monotonic()
+    with beam.Pipeline("FnApiRunner") as runner:
+        pipeline.build(runner, source, steps, directory=root / f"records_{scale}")
+    wall_s = time.monotonic() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"records_per_s": SAMPLE_PROBLEMS * scale / wall_s, "peak_memory_bytes": peak}
+
+
+def paper_scale(scale: int, root: pathlib.Path) -> dict[str, float]:
+    """The filter stages on made-up matrices; the time to make these up is measured alone and taken off."""
+    start = time.monotonic()
+    for index in range(PAPER_PROBLEMS):
+        problem = synthetic(index)
+        for kind in (TestKind.ADDED, TestKind.OPTIMIZATION):
+            with_generated(problem, kind=int(kind), count=PAPER_TESTS[kind])
+    made_s = time.monotonic() - start
+    start = time.monotonic()
+    with beam.Pipeline("FnApiRunner") as runner:
+        problems = runner | beam.Create(range(PAPER_PROBLEMS)) | beam.Map(synthetic)
+        for step in filters(PAPER_TESTS[TestKind.ADDED]):
+            problems = (problems | step)[KEPT]
+    return {"paper_scale_filter_s": time.monotonic() - start - made_s, "made_s": made_s}
+
+
+def filters(tests: int) -> list[Stage]:
+    """Both rounds as the pipeline has them; each first makes up its own generated tests with their executions."""
+    steps = []
+    for thresholds in (CORRECTNESS, OPTIMIZATION):
+        make = functools.partial(with_generated, kind=thresholds.kind, count=tests)
+        steps += [Stage(f"made up {thresholds.name}", make), filter_tests.stage(thresholds), classify.stage(thresholds)]
+    return [*steps, non_empty.stage(), filterability.stage(min_robust_cv=0.3)]
+
+
+def synthetic(index: int) -> Problem:
+    """A problem of the paper's size with original tests that its correct solutions pass."""
+    correct, incorrect = PAPER_SOLUTIONS
+    labels_of = [Label.CORRECT] * correct + [Label.INCORRECT] * incorrect
+    solutions = tuple(Solution(f"{n}", "", label) for n, label in enumerate(labels_of))
+    problem = Problem(f"synthetic/{index}", "synthetic", "", "", 0, 0, 2.0, 1 << 28, solutions, ())
+    return with_generated(problem, kind=int(TestKind.ORIGINAL), count=PAPER_TESTS[TestKind.ORIGINAL])
+
+
+def with_generated(problem: Problem, *, kind: int, count: int) -> Problem:
+    """The problem with `count` tests of a kind: 2 % of the generated ones slow, 2 % invalid, the others sound."""
+    tests = tuple(Test(kind, f"{kind} {n}\n", "7\n", "g") for n in range(count))
+    made = made_up(len(problem.correct), len(problem.incorrect), tests=count, seed=f"{problem.id}/{kind}")
+    if kind != TestKind.ORIGINAL:
+        spoil(made, correct=len(problem.correct))
+    executions = matrices.stacked(problem.executions, made) if problem.executions else made
+    return counted(dataclasses.replace(problem, tests=problem.tests + tests, executions=executions), "made up")
+
+
+def made_up(correct: int, incorrect: int, *, tests: int, seed: str) -> matrices.Executions:
+    """Successes of exponentially distributed durations; incorrect solutions fail one test in five."""
+    draw = np.random.default_rng(zlib.crc32(seed.encode()))
+    made = matrices.unknown(tests, correct + incorrect)
+    made.verdict[:] = matrices.code(Verdict.SUCCESS)
+    made.verdict[:, correct:][draw.random((tests, incorrect)) < 0.2] = matrices.code(Verdict.WRONG_OUTPUT)
+    made.wall_s[:] = draw.exponential(0.05, (tests, 1)) * draw.uniform(0.5, 2, made.wall_s.shape)
+    made.runs[:] = 1
+    return made
+
+
+def spoil(made: matrices.Executions, *, correct: int) -> None:
+    """Makes every fiftieth test too slow for the correct solutions and another fiftieth invalid."""
+    for first, verdict in ((0, Verdict.TIME_LIMIT), (1, Verdict.WRONG_OUTPUT)):
+        made.verdict[first::50, :correct] = matrices.code(verdict)
+
+
+def with_originals(problem: Problem) -> Problem:
+    made = made_up(len(problem.correct), len(problem.incorrect), tests=len(problem.tests), seed=problem.id)
+    return counted(dataclasses.replace(problem, executions=made), "validated")
+
+
+def with_timings(problem: Problem) -> Problem:
+    first = problem.executions.take(range(len(problem.correct)), axis=1)
+    return counted(dataclasses.replace(problem, timings=matrices.combined([first] * 3), executions=None), "timed")
+
+
+def write_corpus(path: pathlib.Path, *, problems: int) -> None:
+    """A Parquet file in the layout of CodeContests, one row group a sample."""
+    writer = None
+    for batch in _batches(problems):
+        table = pyarrow.Table.from_pylist(batch)
+        writer = writer or pyarrow.parquet.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    writer.close()
+
+
+def _batches(problems: int) -> Iterator[list[dict]]:
+    for first in range(0, problems, SAMPLE_PROBLEMS):
+        yield [_row(index) for index in range(first, first + SAMPLE_PROBLEMS)]
+
+
+def _row(index: int) -> dict:
+    draw = np.random.default_rng(index)
+    words = [f"word{n}" for n in draw.integers(0, 5000, 400)]
+    programs = [f"n = int(input())\nprint(n + {n})\n" + f"x = {n}\n" * 40 for n in range(80)]
+    texts = [f"{n} {index}\n" + "5 " * 40 for n in range(200)]
+    empty: dict[str, list[str]] = {"input": [], "output": []}
+    return {
+        "name": f"p{index}",
+        "description": " ".join(words),
+        "solutions": {"language": [3] * 75, "solution": programs[:75]},
+        "incorrect_solutions": {"language": [3] * 5, "solution": programs[75:]},
+        "public_tests": empty,
+        "private_tests": empty,
+        "generated_tests": {"input": texts, "output": texts},
+    }
+
+
+MEASUREMENTS = {"overhead": overhead, "scale": at_scale, "paper": paper_scale}
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        main()
+    else:
+        name, scale_text, directory_text = sys.argv[1:]
+        print(json.dumps(MEASUREMENTS[name](int(scale_text), pathlib.Path(directory_text))))
