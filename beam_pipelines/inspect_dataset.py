@@ -27,7 +27,6 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--split", default="cleaned", help="split to look at")
     values = parser.parse_args(arguments)
     directory = existing(values.dataset, "--dataset", is_directory=True)
-    require((directory / COMPLETE).exists(), "--dataset", values.dataset, f"a finished dataset (no {COMPLETE} in it)")
     examples = load(directory, values.split)
     traces = campaign_traces(directory / TRACES)
     summary = inspected(examples, traces, build=json.loads((directory / "summary.json").read_text()))
@@ -38,21 +37,32 @@ def main(arguments: Sequence[str]) -> None:
     show(summary)
 
 
-def load(directory: pathlib.Path, split: str) -> list[statistics.Example]:
-    """All examples of a split; raises UserError, in one line, for an unknown split or a damaged file."""
+def builder_of(directory: pathlib.Path) -> tfds.core.DatasetBuilder:
+    """The reader of a finished dataset; raises UserError, in one line, for one that is not whole."""
+    require((directory / COMPLETE).exists(), "--dataset", str(directory), f"a finished dataset (no {COMPLETE} in it)")
     found = sorted((directory / NAME).glob("*/dataset_info.json"))
     require(bool(found), "--dataset", str(directory), f"a {NAME} dataset in it")
     try:
-        builder = tfds.builder_from_directory(found[-1].parent)
-        names = sorted(builder.info.splits)
-        require(split in names, "--split", split, f"one of {', '.join(names)}")
+        return tfds.builder_from_directory(found[-1].parent)
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise _unreadable(directory, error) from None
+
+
+def load(directory: pathlib.Path, split: str) -> list[statistics.Example]:
+    """All examples of a split; raises UserError, in one line, for an unknown split or a damaged file."""
+    builder = builder_of(directory)
+    names = sorted(builder.info.splits)
+    require(split in names, "--split", split, f"one of {', '.join(names)}")
+    try:
         return list(builder.as_data_source(split=split))
-    except UserError:
-        raise
     # A truncated ArrayRecord gives empty records, on which the decoder fails with a TypeError.
     except (OSError, ValueError, RuntimeError, IndexError, TypeError, zlib.error) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(f"--dataset = {str(directory)!r}: expected a readable dataset ({reason})") from None
+        raise _unreadable(directory, error) from None
+
+
+def _unreadable(directory: pathlib.Path, error: Exception) -> UserError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return UserError(f"--dataset = {str(directory)!r}: expected a readable dataset ({reason})")
 
 
 def inspected(examples: Sequence[statistics.Example], traces: Sequence[Trace], *, build: Mapping) -> dict[str, object]:

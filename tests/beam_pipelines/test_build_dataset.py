@@ -10,10 +10,11 @@ import sys
 import time
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 import tensorflow_datasets as tfds
 
-from beam_pipelines import build_dataset
+from beam_pipelines import build_dataset, export_parquet
 from beam_pipelines.commands import run_job
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.test_commands import run_quietly
@@ -103,6 +104,20 @@ def test_the_same_command_on_a_complete_dataset_does_nothing_and_another_one_is_
     arguments = [*FLAGS, f"--input={corpus}", f"--output={dataset}", "--seed=5"]
     assert run_job(build_dataset.main, arguments, name="build_dataset") == 2
     assert "this dataset has other seed" in capsys.readouterr().err
+
+
+def test_a_parquet_export_holds_the_same(dataset, tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    arguments = [f"--dataset={dataset}", f"--output={tmp_path / 'parquet'}"]
+    assert run_job(export_parquet.main, arguments, name="export_parquet") == 0
+    signal.signal(signal.SIGTERM, before)
+    tables = [pyarrow.parquet.read_table(path).to_pylist() for path in sorted((tmp_path / "parquet").iterdir())]
+    exported = {row["id"]: row for table in tables for row in table}
+    assert set(exported) == set(rows(dataset))
+    for name, row in rows(dataset).items():
+        assert exported[name]["duration_s"] == row["duration_s"].tolist()
+        assert exported[name]["test_input"] == [text.decode() for text in row["test_input"]]
+        assert exported[name]["statement"] == row["statement"].decode()
 
 
 RUNNERS = {

@@ -1,0 +1,80 @@
+"""Edge: `python -m beam_pipelines.export_parquet --dataset=D --output=DIR`: the dataset as Parquet, a file a split.
+
+For tools that read no ArrayRecord. Names and types are those of the examples; matrices are lists of rows.
+"""
+
+import pathlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import tensorflow_datasets as tfds
+
+from beam_pipelines.commands import Parser, UserError, existing, require, run_job
+from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import VIEWS
+from beam_pipelines.inspect_dataset import builder_of
+
+ROWS_A_GROUP = 16
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = Parser(prog="export_parquet", description="Writes a dataset as Parquet files.", allow_abbrev=False)
+    parser.add_argument("--dataset", default="", help="directory that build_dataset wrote")
+    parser.add_argument("--output", default="", help="directory for one Parquet file a split")
+    values = parser.parse_args(arguments)
+    builder = builder_of(existing(values.dataset, "--dataset", is_directory=True))
+    require(bool(values.output), "--output", values.output, "a directory")
+    output = pathlib.Path(values.output)
+    output.mkdir(parents=True, exist_ok=True)
+    for split in sorted(set(builder.info.splits) - set(VIEWS)):
+        count = export(builder, split, path=output / f"{split}.parquet")
+        print(f"{output / split}.parquet: {count} problems")
+
+
+def export(builder: tfds.core.DatasetBuilder, split: str, *, path: pathlib.Path) -> int:
+    """Writes a split, a few rows at a time, under a temporary name first; returns how many problems it has."""
+    rows, writer, temporary = 0, None, path.with_suffix(".part")
+    for batch in _batches(builder.as_data_source(split=split)):
+        table = pyarrow.Table.from_pylist(batch, schema=schema(builder.info.features))
+        writer = writer or pyarrow.parquet.ParquetWriter(temporary, table.schema, compression="zstd")
+        writer.write_table(table)
+        rows += len(batch)
+    if writer is None:
+        raise UserError(f"split {split!r}: expected at least one problem, found none")
+    writer.close()
+    temporary.rename(path)
+    return rows
+
+
+def schema(features: Mapping[str, tfds.features.FeatureConnector]) -> pyarrow.Schema:
+    """Arrow types of the features: text, numbers, and one list for each dimension."""
+    return pyarrow.schema([(name, _type(feature)) for name, feature in features.items()])
+
+
+def _type(feature: tfds.features.FeatureConnector) -> pyarrow.DataType:
+    dtype = feature.np_dtype
+    found = pyarrow.string() if dtype in (np.str_, np.object_) else pyarrow.from_numpy_dtype(dtype)
+    for _ in feature.shape:
+        found = pyarrow.list_(found)
+    return found
+
+
+def _batches(source: Sequence[Mapping]) -> Iterator[list[dict]]:
+    for first in range(0, len(source), ROWS_A_GROUP):
+        indices = range(first, min(first + ROWS_A_GROUP, len(source)))
+        yield [{name: _plain(value) for name, value in source[index].items()} for index in indices]
+
+
+def _plain(value: object) -> object:
+    """Bytes as text and arrays as lists."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return [text.decode("utf-8", "replace") for text in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main, name="export_parquet"))
