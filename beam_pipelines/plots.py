@@ -3,12 +3,8 @@
 import pathlib
 from collections.abc import Mapping, Sequence
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import numpy as np
-from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 from beam_pipelines import statistics
 
@@ -18,7 +14,8 @@ CASES = 3
 
 def duration_tails(examples: Sequence[statistics.Example], path: pathlib.Path) -> None:
     """Share of tests above each duration, by kind of test, on a logarithmic axis."""
-    figure, axes = pyplot.subplots(figsize=(6, 4))
+    figure = Figure(figsize=(6, 4))
+    axes = figure.subplots()
     for kind in KINDS:
         seconds = np.sort(statistics.pooled(examples, statistics.CATEGORIES[kind]))
         if seconds.size:
@@ -32,7 +29,8 @@ def profiles(examples: Sequence[statistics.Example], path: pathlib.Path) -> None
     """Sorted test durations of the most and the least duration-filterable problems: ramps beside flat lines."""
     ranked = sorted(examples, key=lambda example: -float(example["robust_cv"]))
     cases = ranked[:CASES] + ranked[-CASES:] if len(ranked) >= 2 * CASES else ranked
-    figure, all_axes = pyplot.subplots(1, len(cases), figsize=(2.6 * len(cases), 2.8), squeeze=False)
+    figure = Figure(figsize=(2.6 * len(cases), 2.8))
+    all_axes = figure.subplots(1, len(cases), squeeze=False)
     for axes, example in zip(all_axes[0], cases, strict=True):
         for kind in KINDS:
             seconds = np.sort(statistics.mean_seconds(example)[statistics.CATEGORIES[kind](example)])
@@ -47,7 +45,8 @@ def profiles(examples: Sequence[statistics.Example], path: pathlib.Path) -> None
 
 def pass_rates(traces: Sequence[Mapping[str, float]], path: pathlib.Path) -> None:
     """Pass rates of correct and incorrect solutions before and after the generated correctness tests (L1528)."""
-    figure, both = pyplot.subplots(1, 2, figsize=(8, 4))
+    figure = Figure(figsize=(8, 4))
+    both = figure.subplots(1, 2)
     for axes, label in zip(both, ("correct", "incorrect"), strict=True):
         before = [100 * trace[f"{label}_pass_rate_before"] for trace in traces]
         after = [100 * trace[f"{label}_pass_rate_generated"] for trace in traces]
@@ -59,13 +58,13 @@ def pass_rates(traces: Sequence[Mapping[str, float]], path: pathlib.Path) -> Non
 
 def reference_percentiles(percent: Sequence[float], path: pathlib.Path) -> None:
     """Where human references stand on their own leaderboards."""
-    figure, axes = pyplot.subplots(figsize=(6, 3))
+    figure = Figure(figsize=(6, 3))
+    axes = figure.subplots()
     axes.hist(percent, bins=20, range=(0, 100))
     axes.set(xlabel="percentile of a reference, 0 fastest", ylabel="references")
     _saved(figure, path)
 
 
-def _saved(figure: pyplot.Figure, path: pathlib.Path) -> None:
+def _saved(figure: Figure, path: pathlib.Path) -> None:
     figure.tight_layout()
     figure.savefig(path, dpi=120)
-    pyplot.close(figure)
