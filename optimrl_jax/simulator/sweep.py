@@ -10,7 +10,7 @@ import concurrent.futures
 import functools
 import operator
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -22,13 +22,14 @@ from optimrl_jax.environment.calibration import percentile
 from optimrl_jax.environment.filters import FILTERS
 from optimrl_jax.environment.limits import SHORTEST_S
 from optimrl_jax.environment.ranking import SAME
+from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.problems import Prepared, Problems, prepare
 
 # Gates compare float32 shares with decimal constants; the same margin as in `environment.judge`.
 MARGIN = 1e-6
 # Cells of the [k, h] matrices in one batch: small enough for the caches, large enough to hide the dispatch.
 BATCH_CELLS = 1 << 18
-# Sorting holds one core and XLA another; a third batch in flight would only wait.
+# NumPy sorts one batch while XLA judges another; a third in flight would only wait.
 IN_FLIGHT = 2
 
 
@@ -59,53 +60,59 @@ def sweep(
     quadratically with references; memory holds one byte for each candidate and configuration. `on_batch` hears the
     number of problems done and their total.
     """
-    batches = [batch for group in groups for batch in _batches(group)]
-    shapes = [(batch.status.shape[0], batch.status.shape[2]) for batch in batches]
-    problem = np.repeat(np.arange(sum(b for b, _ in shapes)), [h for b, h in shapes for _ in range(b)])
-    found: Passes | None = None
-    start = done = 0
-    with concurrent.futures.ThreadPoolExecutor(IN_FLIGHT) as pool:
-        for (b, h), (passes, quality, is_candidate) in zip(
-            shapes, pool.map(functools.partial(_of_batch, alpha=alpha, beta_s=beta_s), batches), strict=True
-        ):
-            if found is None:
-                found = _empty(problem, configurations=passes.shape[1])
-            rows = slice(start, start + b * h)
-            found.passes[rows] = passes.transpose(0, 2, 1).reshape(b * h, -1)
+    groups = [group for group in groups if len(group.status)]
+    if not groups:
+        raise ValueError("groups: expected at least one problem")
+    references = [h for group in groups for h in [group.status.shape[2]] * len(group.status)]
+    problem = np.repeat(np.arange(len(references)), references)
+    found = Passes(
+        np.empty((problem.size, len(configurations())), bool),
+        np.empty(problem.size, np.float32),
+        np.empty(problem.size, bool),
+        problem,
+    )
+    first_row = first_problem = 0
+    for group in groups:
+        b, _, h = group.status.shape
+        for start, (passes, quality, is_candidate) in _judged_batches(group, alpha=alpha, beta_s=beta_s):
+            rows = slice(first_row + start * h, first_row + start * h + quality.size)
+            found.passes[rows] = passes.transpose(0, 2, 1).reshape(quality.size, -1)
             found.quality[rows] = quality.ravel()
             found.is_candidate[rows] = is_candidate.ravel()
-            start, done = rows.stop, done + b
-            on_batch(done, problem[-1] + 1)
-    if found is None:
-        raise ValueError("groups: expected at least one problem")
+            on_batch(first_problem + start + len(quality), len(references))
+        first_row, first_problem = first_row + b * h, first_problem + b
     return found
 
 
-def _empty(problem: np.ndarray, *, configurations: int) -> Passes:
-    n = problem.size
-    return Passes(np.empty((n, configurations), bool), np.empty(n, np.float32), np.empty(n, bool), problem)
+def _judged_batches(group: Problems, *, alpha: float, beta_s: float) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
+    """(first problem, judged arrays) of every batch of a group; the last batch overlaps the one before it.
 
-
-def _batches(group: Problems) -> list[Problems]:
+    Equal batches share one compiled program. The first one runs alone, so that it is compiled once.
+    """
     b, k, h = group.status.shape
-    size = max(1, BATCH_CELLS // (k * h))
-    rows = [slice(start, start + size) for start in range(0, b, size)]
-    return [jax.tree.map(operator.itemgetter(some), group) for some in rows]
+    size = min(b, max(1, BATCH_CELLS // (k * h)))
+    starts = [min(start, b - size) for start in range(0, b, size)]
+    batches = [jax.tree.map(operator.itemgetter(slice(start, start + size)), group) for start in starts]
+    judge = functools.partial(_of_batch, alpha=alpha, beta_s=beta_s)
+    yield starts[0], judge(batches[0])
+    with concurrent.futures.ThreadPoolExecutor(IN_FLIGHT) as pool:
+        yield from zip(starts[1:], pool.map(judge, batches[1:]), strict=True)
 
 
 def _of_batch(problems: Problems, *, alpha: float, beta_s: float) -> tuple[np.ndarray, ...]:
-    return tuple(np.asarray(part) for part in _judged(prepare(problems, alpha=alpha, beta_s=beta_s)))
+    prepared = prepare(problems, alpha=alpha, beta_s=beta_s)
+    # Durations go in twice: once XLA knows that candidates are the references, the QP comparison runs ten times slower.
+    return tuple(np.asarray(part) for part in _judged(prepared, prepared.duration_s))
 
 
 @jax.jit
-def _judged(prepared: Prepared) -> tuple[jnp.ndarray, ...]:
-    quality = 1 - jax.lax.map(_qp_of_problem, (prepared.duration_s, prepared.places))
-    passes, is_candidate = jax.vmap(_of_problem)(prepared, 1 - quality)
-    return passes, quality, is_candidate
+def _judged(prepared: Prepared, candidate_s: np.ndarray) -> tuple[jnp.ndarray, ...]:
+    """(passes [b, c, h], quality [b, h], is_candidate [b, h]); one problem at a time stays in the caches."""
+    return jax.lax.map(lambda one: _of_problem(*one), (prepared, candidate_s))
 
 
-def _of_problem(problem: Prepared, qp: jnp.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
-    """(passes [c, h], is_candidate [h]) of the references of one problem."""
+def _of_problem(problem: Prepared, candidate_s: jnp.ndarray) -> tuple[jnp.ndarray, ...]:
+    """(passes [c, h], quality [h], is_candidate [h]) of the references of one problem."""
     tests, status = problem.tests, problem.status
     pool = tests.mask & (tests.kind == TestKind.OPTIMIZATION)
     usable = jnp.isfinite(problem.duration_s)
@@ -130,10 +137,11 @@ def _of_problem(problem: Prepared, qp: jnp.ndarray) -> tuple[jnp.ndarray, jnp.nd
 
     strict = c & ~jnp.any(is_soiled & pool[:, None], axis=0)
     thresholds = _column(families.THRESHOLDS)[:, None] + MARGIN
+    qp = _leaderboard_percentile(problem, candidate_s)
     post = [strict & (~usable.any() | (q <= thresholds)) for q in (_mean_percentile(problem), qp)]
     columns = [block.reshape(-1, c.size) for block in (filtered, relative, ranked)]
     is_faulty = jnp.any((status == Status.FAULT) & tests.mask[:, None], axis=0)
-    return jnp.concatenate([*columns, *post]), usable.any(axis=0) & ~is_faulty
+    return jnp.concatenate([*columns, *post]), 1 - qp, usable.any(axis=0) & ~is_faulty
 
 
 def _is_late(status: jnp.ndarray, duration_s: jnp.ndarray, limit_s: jnp.ndarray) -> jnp.ndarray:
@@ -172,23 +180,22 @@ def _mean_percentile(problem: Prepared) -> jnp.ndarray:
     return jnp.where(usable, share, 0.0).sum(axis=0) / jnp.maximum(usable.sum(axis=0), 1)
 
 
-def _qp_of_problem(arguments: tuple[jnp.ndarray, jnp.ndarray]) -> jnp.ndarray:
-    """q_QP of each reference of one problem, [h]: exact, each is inserted into the list of every test (L3073).
+def _leaderboard_percentile(problem: Prepared, candidate_s: jnp.ndarray) -> jnp.ndarray:
+    """q_QP of each reference, [h]: exact, each is inserted into the list of every test (L3073).
 
     Accumulates over tests, so that one [h, h] matrix is all the memory it takes.
     """
-    duration_s, places = arguments
-    usable = jnp.isfinite(duration_s)
+    usable = jnp.isfinite(problem.duration_s)
     tests_of = usable.sum(axis=0)
     weight = jnp.where(usable, 1 / jnp.maximum(usable.sum(axis=-1), 1)[:, None], 0.0) / jnp.maximum(tests_of, 1)
-    a = (places * weight).sum(axis=0)
+    a = (problem.places * weight).sum(axis=0)
 
     def pushed_back(total, test):
-        test_s, test_weight = test
-        return total + jnp.where(test_s[:, None] < test_s[None, :], test_weight[None, :], 0.0), None
+        own_s, test_s, test_weight = test
+        return total + jnp.where(own_s[:, None] < test_s[None, :], test_weight[None, :], 0.0), None
 
-    h = duration_s.shape[1]
-    shift, _ = jax.lax.scan(pushed_back, jnp.zeros((h, h)), (duration_s, weight))
+    h = a.size
+    shift, _ = jax.lax.scan(pushed_back, jnp.zeros((h, h)), (candidate_s, problem.duration_s, weight))
     is_ahead = (tests_of > 0)[None, :] & (a[None, :] + shift < a[:, None] - SAME)
     return is_ahead.sum(axis=-1) / jnp.maximum((tests_of > 0).sum(), 1)
 
