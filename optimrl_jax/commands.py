@@ -5,6 +5,7 @@ a field, `--workdir` is where the job reads and writes.
 """
 
 import dataclasses
+import logging
 import pathlib
 import signal
 import sys
@@ -40,6 +41,8 @@ def run_job(
     missing directory, broken or empty dataset), 130 after an interrupt. A fault of our own keeps its traceback.
     """
     arguments = list(sys.argv if argv is None else argv)
+    # `force`, because libraries put handlers of their own on the root logger when they are imported.
+    logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
     # A supervisor's SIGTERM ends a job the way Ctrl-C does, so that both leave the last checkpoint behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -195,5 +195,4 @@ def _key(settings: Settings, problems: Sequence[dataset.ProblemRecord]) -> str:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
     sys.exit(run_job(main))

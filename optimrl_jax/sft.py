@@ -192,5 +192,4 @@ def _fitting(
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
     sys.exit(run_job(main))

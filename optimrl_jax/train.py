@@ -63,5 +63,4 @@ def fitting(
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
     sys.exit(run_job(main))

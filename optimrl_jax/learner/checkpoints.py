@@ -110,6 +110,18 @@ def load_policy(workdir: str | pathlib.Path) -> Policy:
     return Policy(restored.arrays["params"], settings, tokenizer)
 
 
+def fingerprint(workdir: str | pathlib.Path) -> tuple[int, int]:
+    """Newest checkpoint of a job as (step, time of writing in ns): tells whether its policy has changed since.
+
+    Raises UserError where there is none.
+    """
+    steps = [path for path in (pathlib.Path(workdir) / FOLDER).glob("*") if path.name.isdigit()]
+    if not steps:
+        raise UserError(f"{pathlib.Path(workdir) / FOLDER}: expected the checkpoints of a job")
+    newest = max(steps, key=lambda path: int(path.name))
+    return int(newest.name), newest.stat().st_mtime_ns
+
+
 def trees_of(state: TrainState) -> dict[str, typing.Any]:
     """A training state as the named trees of a checkpoint; a policy can be read without the optimizer."""
     return {"params": state.params, "optimizer": {"moments": state.optimizer, "step": state.step}}
