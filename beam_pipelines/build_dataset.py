@@ -44,8 +44,8 @@ def main(arguments: Sequence[str]) -> None:
     work = _made(output) / WORK
     (output / "options.json").write_text(json.dumps(dataclasses.asdict(options), indent=2))
     stages = run(options, beam_arguments, work=work)
+    rejected = [*storage.read(work / pipeline.REJECTIONS), *storage.remove_repeated(work / pipeline.PROBLEMS)]
     kept = [_without_bulk(problem) for problem in storage.read(work / pipeline.PROBLEMS)]
-    rejected = list(storage.read(work / pipeline.REJECTIONS))
     rows = report.stage_rows(stages, rejected, kept=len(kept))
     console.stage_table(rows)
     require(bool(kept), "--input", options.input, "at least one problem that survives all stages, found none")
@@ -120,12 +120,27 @@ def run(options: BuildOptions, beam_arguments: Sequence[str], *, work: pathlib.P
     source = pipeline.SOURCES[options.source](options)
     steps = pipeline.stages(options, sandbox)
     try:
+        _require_sandbox(sandbox)
         root = beam.Pipeline(runner=runner(beam_arguments), options=beam_options(beam_arguments))
         pipeline.build(root, source, steps, directory=work.resolve())
         root.run().wait_until_finish()
+    except RuntimeError as error:
+        # Beam turns whatever a step raises, an interrupt included, into a RuntimeError that begins with its name.
+        if str(error).startswith("KeyboardInterrupt"):
+            raise KeyboardInterrupt from None
+        raise
     finally:
         execution.release_all()
     return ["read", *(step.label for step in steps)]
+
+
+def _require_sandbox(sandbox: execution.Connection) -> None:
+    """Raises UserError where no sandbox answers, before any stage needs one."""
+    try:
+        execution.acquire(sandbox)
+    except (OSError, ValueError) as error:
+        raise UserError(f"--sandbox_address = {sandbox.address!r}: expected a sandbox that answers ({error})") from None
+    execution.release(sandbox)
 
 
 def runner(beam_arguments: Sequence[str]) -> str | DaskRunner | None:

@@ -1,7 +1,7 @@
 """Edge: keeps what became of each problem in a file of its own, so that memory stays flat and retries overwrite.
 
-Every file is written under a temporary name and renamed, and named after the problem's id: a bundle that a runner
-executes twice, or a build that is killed and started again, ends with the same set of files.
+Every file is written under a temporary name and renamed, and named after the problem's id and statement: a bundle that
+a runner executes twice, or a build that is killed and started again, ends with the same set of files.
 """
 
 import base64
@@ -54,8 +54,9 @@ class Write(beam.PTransform):
 
 def write(record: Problem | Rejection, *, directory: str) -> str:
     """Puts a record into its file atomically and returns the file's name."""
-    problem_id = record.id if isinstance(record, Problem) else record.problem_id
-    name = hashlib.sha256(problem_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    is_problem = isinstance(record, Problem)
+    told_apart_by = (record.id, record.statement) if is_problem else (record.problem_id, record.reason)
+    name = hashlib.sha256("\n".join(told_apart_by).encode("utf-8", "surrogatepass")).hexdigest()[:32]
     path = pathlib.Path(directory) / f"{name}.json.gz"
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(f".{os.getpid()}.part")
@@ -67,7 +68,24 @@ def write(record: Problem | Rejection, *, directory: str) -> str:
 def read(directory: str | pathlib.Path) -> Iterator[Problem | Rejection]:
     """All records of a directory, one at a time, in the order of their file names."""
     for path in sorted(pathlib.Path(directory).glob("*.json.gz")):
-        yield from_json(gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass"))
+        yield _record(path)
+
+
+def remove_repeated(directory: str | pathlib.Path) -> list[Rejection]:
+    """Removes problems whose id an earlier file of the directory has already, and says so: ids name problems."""
+    seen: set[str] = set()
+    removed = []
+    for path in sorted(pathlib.Path(directory).glob("*.json.gz")):
+        problem = _record(path)
+        if problem.id in seen:
+            path.unlink()
+            removed.append(Rejection(problem.id, "read", "repeated_id", trace=problem.trace))
+        seen.add(problem.id)
+    return removed
+
+
+def _record(path: pathlib.Path) -> Problem | Rejection:
+    return from_json(gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass"))
 
 
 def _array_as_text(array: np.ndarray) -> dict[str, object]:

@@ -33,7 +33,7 @@ class Reading(beam.PTransform):
         """The records one after the other in this process, for jobs that need no pipeline."""
         for block in self._blocks:
             for record in self._parse(block, self._options):
-                yield tidied(record) if isinstance(record, Problem) else record
+                yield whole(record) if isinstance(record, Problem) else record
 
     def expand(self, root: beam.Pipeline):
         blocks = root | "blocks" >> beam.Create(self._blocks)
@@ -51,10 +51,23 @@ class _ReadBlock(beam.DoFn):
 
     def process(self, block: Block) -> Iterator[Problem]:
         for record in self._parse(block, self._options):
-            if isinstance(record, Problem):
-                yield generator_files.with_generators(tidied(record), self._generators)
+            clean = whole(record) if isinstance(record, Problem) else record
+            if isinstance(clean, Problem):
+                yield generator_files.with_generators(clean, self._generators)
             else:
-                yield beam.pvalue.TaggedOutput(REJECTED, record)
+                yield beam.pvalue.TaggedOutput(REJECTED, clean)
+
+
+def whole(problem: Problem) -> Problem | Rejection:
+    """The problem with tidy texts, or a rejection where one of them is no Unicode text (lone surrogates)."""
+    clean = tidied(problem)
+    texts = [clean.id, clean.statement, *(one.program for one in clean.solutions)]
+    texts += [text for test in clean.tests for text in (test.input, test.output or "")]
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError as error:
+        return Rejection(clean.id.encode("ascii", "replace").decode(), "read", "not_unicode", str(error)[:200])
+    return clean
 
 
 def required(value: object, field: str, kind: type | tuple[type, ...]) -> object:

@@ -11,6 +11,7 @@ import apache_beam as beam
 
 from beam_pipelines import execution, progress
 from beam_pipelines.records import Problem, Rejection, StageCount
+from sandbox.protocol import InvalidRequestError
 
 KEPT = "kept"
 REJECTED = "rejected"
@@ -85,7 +86,11 @@ class _Apply(beam.DoFn):
         if self._executor is None:
             return self._decide(problem)
         before = self._executor.spent
-        outcome = self._decide(problem, self._executor)
+        try:
+            outcome = self._decide(problem, self._executor)
+        except InvalidRequestError as error:
+            # What the sandbox will not run, such as an unknown checker, is a fault of the record and not of the job.
+            outcome = reject(problem, self._name, "invalid_request", str(error))
         return with_spent(outcome, self._name, self._executor.spent - before)
 
     def finish_bundle(self) -> None:

@@ -74,6 +74,8 @@ def rejected() -> list[Planted]:
         ("no positive control", {"correct": ()}, "labels", "incorrect_only"),
         ("Python 2 only", {"correct": (PYTHON2,) * 5, "incorrect": (PYTHON2,)}, "labels", "only_python2"),
         ("invalid original test", {"tests": (wrong_test,)}, "validate", "few_confirmed_correct"),
+        ("unknown checker", {"checker": "by eye"}, "validate", "invalid_request"),
+        ("lone surrogate", {"tests": (planted.original("1\n\ud800\n", "1\n"),)}, "read", "not_unicode"),
         ("syntax errors", {"correct": (SYNTAX_ERROR,) * 5}, "validate", "few_confirmed_correct"),
         ("mislabeled as correct", {"correct": sums[:4] + mislabeled}, "classify_correctness", "correct_attrition"),
         ("mislabeled as incorrect", {"incorrect": (FAST_SUM,)}, "classify_correctness", "false_positives"),

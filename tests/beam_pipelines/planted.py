@@ -60,6 +60,7 @@ def problem(
     generators: tuple[str, ...] = (SUM_GENERATOR,),
     category: str = "sums",
     statement: str = "",
+    checker: str = "lines",
 ) -> Problem:
     """A problem that asks for the sum of a list, sound unless a part is replaced."""
     positive = tuple(solution(f"{name}/c{n}", program) for n, program in enumerate(correct))
@@ -76,6 +77,7 @@ def problem(
         solutions=positive + negative,
         tests=tests,
         generators=tuple(Generator(f"g{n}", program) for n, program in enumerate(generators)),
+        checker=checker,
     )
 
 
@@ -91,6 +93,7 @@ def as_object(record: Problem) -> dict:
         "time_limit_s": record.time_limit_s,
         "memory_limit_bytes": record.memory_limit_bytes,
         "group": record.group,
+        "checker": record.checker,
         "tests": [{"input": test.input, "output": test.output, "origin": test.origin} for test in record.tests],
         "solutions": [{"id": s.id, "program": s.program, "label": str(s.label)} for s in record.solutions],
         "generators": [{"id": g.id, "program": g.program} for g in record.generators],

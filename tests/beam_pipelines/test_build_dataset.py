@@ -1,7 +1,6 @@
 """The whole build, with real programs in the real sandbox, on the runners that this machine has."""
 
 import json
-import os
 import pathlib
 import signal
 import sqlite3
@@ -10,6 +9,7 @@ import sys
 import time
 
 import numpy as np
+import psutil
 import pyarrow.parquet
 import pytest
 import tensorflow_datasets as tfds
@@ -144,22 +144,36 @@ def answers_of(store):
         return {}
 
 
-def test_a_killed_build_goes_on_from_its_store_to_the_same_dataset(corpus, dataset, tmp_path):
-    output = tmp_path / "killed"
+def stopped(corpus, output, *, number):
+    """Starts a build in a process of its own, sends it a signal when some answers are stored; exit code and errors."""
     command = [sys.executable, "-m", "beam_pipelines.build_dataset", *FLAGS, f"--input={corpus}", f"--output={output}"]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, start_new_session=True)
-    store = output / "executions.sqlite"
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
-        if len(answers_of(store)) >= 40:
+        if len(answers_of(output / "executions.sqlite")) >= 40:
             break
         time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    error = process.communicate()[1].decode()
+    assert not psutil.wait_procs(workers, timeout=10)[1], "programs must not outlive the build"
     assert not (output / "COMPLETE").exists()
-    kept = answers_of(store)
+    return process.returncode, error
+
+
+def test_an_interrupted_build_says_so_and_leaves_no_worker_behind(corpus, tmp_path):
+    code, error = stopped(corpus, tmp_path / "stopped", number=signal.SIGINT)
+    assert code == 130
+    assert error.strip().splitlines()[-1] == "interrupted: start the same command again to go on"
+
+
+def test_a_killed_build_goes_on_from_its_store_to_the_same_dataset(corpus, dataset, tmp_path):
+    output = tmp_path / "killed"
+    code, _ = stopped(corpus, output, number=signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    kept = answers_of(output / "executions.sqlite")
     build(corpus, output)
-    after = answers_of(store)
+    after = answers_of(output / "executions.sqlite")
     assert {key: after[key] for key in kept} == kept, "nothing that was stored is executed again"
     first, second = rows(dataset), rows(output)
     assert {name: without_durations(row) for name, row in first.items()} == {

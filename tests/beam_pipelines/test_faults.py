@@ -9,6 +9,8 @@ from tests.beam_pipelines import faults, planted
 from tests.beam_pipelines.test_build_dataset import rows, write_corpus
 from tests.beam_pipelines.test_commands import run_quietly
 
+# A second problem under an id that is taken.
+SECOND = "Read n and n numbers of a second kind. Print what they make together."
 FLAGS = ("--source=jsonl", "--calls=2", "--repeats=1", "--limit_s=0.5", "--min_robust_cv=0", "--test_share=0.5")
 
 
@@ -18,6 +20,7 @@ def built(tmp_path_factory):
     corpus = write_corpus(root / "corpus.jsonl", [one.problem for one in (*faults.rejected(), *faults.mended())])
     with corpus.open("a") as lines:
         lines.write("{broken\n")
+        lines.write(json.dumps(planted.as_object(planted.problem("sound", statement=SECOND))) + "\n")
     held = root / "held.jsonl"
     held.write_text("".join(json.dumps({"id": k, "statement": v}) + "\n" for k, v in faults.EVALUATION.items()))
     output = root / "dataset"
@@ -28,12 +31,15 @@ def built(tmp_path_factory):
 @pytest.fixture(scope="module")
 def traces(built):
     lines = [json.loads(line) for line in (built / "traces.jsonl").read_text().splitlines()]
+    (repeated,) = [line for line in lines if line.get("reason") == "repeated_id"]
+    assert repeated["id"] == "planted/sound"
+    lines.remove(repeated)
     return {line["id"]: line for line in lines}
 
 
 def test_every_fault_is_caught_at_its_stage_with_its_reason_and_nothing_else_is(traces):
     expected = {one.problem.id: (one.stage, one.reason) for one in faults.rejected()}
-    expected["corpus.jsonl:29"] = ("read", "not_json")
+    expected["corpus.jsonl:31"] = ("read", "not_json")
     found = {name: (line["rejected_by"], line["reason"]) for name, line in traces.items() if "reason" in line}
     planted_at, caught_at = (
         Counter(stage for stage, _ in expected.values()),
@@ -88,5 +94,5 @@ def test_generated_tests_expose_the_incorrect_solutions_that_original_tests_let_
 
 def test_the_corpus_of_faults_names_each_problem_once():
     names = [one.problem.id for one in (*faults.rejected(), *faults.mended())]
-    assert len(names) == len(set(names)) == 28
+    assert len(names) == len(set(names)) == 30
     assert planted.problem().id not in names

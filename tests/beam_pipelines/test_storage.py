@@ -31,6 +31,15 @@ def test_a_problem_that_is_written_twice_is_there_once(tmp_path):
     assert sorted(record.id for record in storage.read(tmp_path)) == ["planted/a", "planted/b"]
 
 
+def test_a_second_problem_under_a_taken_id_is_removed_with_a_reason(tmp_path):
+    for statement in ("one", "two"):
+        storage.write(dataclasses.replace(full_problem(), statement=statement), directory=str(tmp_path))
+    (rejection,) = storage.remove_repeated(tmp_path)
+    assert (rejection.problem_id, rejection.stage, rejection.reason) == ("planted/sum", "read", "repeated_id")
+    assert len(list(storage.read(tmp_path))) == 1
+    assert storage.remove_repeated(tmp_path) == []
+
+
 def test_what_a_killed_writer_left_is_not_read(tmp_path):
     path = storage.write(full_problem(), directory=str(tmp_path))
     (tmp_path / "half.json.123.part").write_bytes(b"half")
