@@ -1,0 +1,120 @@
+"""When can noisy seconds tell which of two correct programs is faster? The noise study of the paper (L1069-1298).
+
+Pairs of synthetic solutions, B truly faster than A, are observed under multiplicative and additive noise, and two
+success metrics decide who won: a timeout, which hinges on one boundary, and a win rate, which counts tests. Pure NumPy;
+every figure is a Monte-Carlo estimate with its seed.
+"""
+
+import dataclasses
+import typing
+from collections.abc import Sequence
+
+import numpy as np
+
+GAP = 0.2
+TEST_SPREAD = 0.15
+
+
+@dataclasses.dataclass(frozen=True)
+class Regime:
+    """Test suites of one kind: number of tests and log-normal base durations exp(N(mu, sigma^2)) in s (L1178)."""
+
+    name: str
+    tests: int
+    mu: float
+    sigma: float
+
+
+REGIMES = {
+    "lcb": Regime("LCB-like", tests=35, mu=-2.3, sigma=0.5),
+    "dmc": Regime("DMC-Optim-like", tests=122, mu=1.0, sigma=0.5),
+}
+
+
+class Noise(typing.NamedTuple):
+    """Standard deviations of the two terms of d_obs = d_true (1 + e_mult) + e_add (L1112); the second in seconds."""
+
+    multiplicative: float = 0.0
+    additive_s: float = 0.0
+
+
+class Pairs(typing.NamedTuple):
+    """Seconds of both solutions in each trial and test, [trials, n]: what was observed and what was true."""
+
+    slower_s: np.ndarray
+    faster_s: np.ndarray
+    slower_true_s: np.ndarray
+    faster_true_s: np.ndarray
+
+
+def pairs(regime: Regime, noise: Noise, *, trials: int, seed: int, tests: int | None = None) -> Pairs:
+    """Fresh base durations, test-specific gaps and noise in every trial (L1178-1192).
+
+    d_A = b (1 + GAP/2 + eta_A), d_B = b (1 - GAP/2 + eta_B) with eta ~ N(0, TEST_SPREAD^2).
+    """
+    draw = np.random.default_rng(seed)
+    shape = (trials, regime.tests if tests is None else tests)
+    base_s = draw.lognormal(regime.mu, regime.sigma, shape)
+    true_s = [base_s * (1 + side * GAP / 2 + draw.normal(0, TEST_SPREAD, shape)) for side in (1, -1)]
+    observed_s = [
+        seconds * (1 + draw.normal(0, noise.multiplicative, shape)) + draw.normal(0, noise.additive_s, shape)
+        for seconds in true_s
+    ]
+    return Pairs(*observed_s, *true_s)
+
+
+def win_rate_credit(found: Pairs) -> np.ndarray:
+    """1 where B wins more tests than A, 1/2 for as many, 0 for fewer; [trials] (L1149)."""
+    wins = (found.faster_s < found.slower_s).sum(axis=1)
+    losses = (found.faster_s > found.slower_s).sum(axis=1)
+    return (np.sign(wins - losses) + 1) / 2
+
+
+def timeout_credit(found: Pairs, threshold_s: np.ndarray | float) -> np.ndarray:
+    """1 where only B stays within the threshold on every test, 1/2 where both do or none, 0 where only A; (L1133)."""
+    passes = [seconds.max(axis=1) <= threshold_s for seconds in (found.faster_s, found.slower_s)]
+    return (passes[0].astype(float) - passes[1] + 1) / 2
+
+
+def oracle_threshold_s(found: Pairs) -> np.ndarray:
+    """The threshold that would part each pair without noise: midway between the two true maxima, [trials] s (L1145)."""
+    return (found.slower_true_s.max(axis=1) + found.faster_true_s.max(axis=1)) / 2
+
+
+class Accuracy(typing.NamedTuple):
+    """How often each metric names the true winner (guessing: 1/2) at each point of a sweep, [points]."""
+
+    timeout: np.ndarray
+    win_rate: np.ndarray
+
+
+def threshold_sweep(regime: Regime, noise: Noise, thresholds_s: Sequence[float], *, trials: int, seed: int) -> Accuracy:
+    """Accuracy at fixed thresholds; the win rate has none and is flat (L1195)."""
+    found = pairs(regime, noise, trials=trials, seed=seed)
+    timeout = np.array([timeout_credit(found, threshold_s).mean() for threshold_s in thresholds_s])
+    return Accuracy(timeout, np.full(len(timeout), win_rate_credit(found).mean()))
+
+
+def tests_sweep(regime: Regime, noise: Noise, counts: Sequence[int], *, trials: int, seed: int) -> Accuracy:
+    """Accuracy with so many tests a problem, timeouts by their oracle threshold (L1210)."""
+    return _accuracy([pairs(regime, noise, trials=trials, seed=seed, tests=count) for count in counts])
+
+
+def noise_sweep(regime: Regime, noises: Sequence[Noise], *, trials: int, seed: int) -> Accuracy:
+    """Accuracy under each noise, timeouts by their oracle threshold (L1221)."""
+    return _accuracy([pairs(regime, noise, trials=trials, seed=seed) for noise in noises])
+
+
+def _accuracy(points: Sequence[Pairs]) -> Accuracy:
+    timeout = [timeout_credit(found, oracle_threshold_s(found)).mean() for found in points]
+    return Accuracy(np.array(timeout), np.array([win_rate_credit(found).mean() for found in points]))
+
+
+def burdened_share(duration_s: np.ndarray, *, perturbation_s: float, burden: float) -> float:
+    """Share of runs for which a fixed perturbation is at least `burden` of the duration (L1122)."""
+    return float((perturbation_s >= burden * np.asarray(duration_s)).mean())
+
+
+def fallback_exposure(failure_rate: np.ndarray | float, tests: np.ndarray | int) -> np.ndarray:
+    """Chance that a correct program meets at least one infrastructure failure, 1 - (1 - f)^n (L2263)."""
+    return -np.expm1(np.asarray(tests) * np.log1p(-np.asarray(failure_rate, float)))
