@@ -8,13 +8,13 @@ what the store in the output directory already knows is not executed again.
 import dataclasses
 import json
 import pathlib
-import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 
 import apache_beam as beam
+from etils import epath
 
 from beam_pipelines import card, console, costs, execution, manifest, pipeline, report, similarity, storage
 from beam_pipelines.commands import Parser, UserError, beam_options, require, run_job
@@ -31,7 +31,7 @@ WORK = "work"
 # The embedded corpus is small, and its statements differ in a few words on purpose: only equal ones are duplicates.
 MINI_DEFAULTS = {"calls": 3, "similar": 1.0}
 # Options that change where and how fast a dataset is built, but not what is in it.
-FREE_OPTIONS = ("output", "sandbox_address", "sandbox_workers")
+FREE_OPTIONS = ("output", "work", "sandbox_address", "sandbox_workers")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     if is_complete(output, options):
         print(f"{output}: this dataset is already complete", file=sys.stderr)
         return
-    work = _made(output) / WORK
+    work = epath.Path(options.work or _made(output).resolve() / WORK)
     (output / "options.json").write_text(json.dumps(dataclasses.asdict(options), indent=2))
     stages = run(options, beam_arguments, work=work)
     rejected = [*storage.read(work / pipeline.REJECTIONS), *storage.remove_repeated(work / pipeline.PROBLEMS)]
@@ -49,8 +49,8 @@ def main(arguments: Sequence[str]) -> None:
     rows = report.stage_rows(stages, rejected, kept=len(kept))
     console.stage_table(rows)
     require(bool(kept), "--input", options.input, "at least one problem that survives all stages, found none")
-    summary = finished(options, [*kept, *rejected], rows, output=output)
-    shutil.rmtree(work)
+    summary = finished(options, [*kept, *rejected], rows, work=work)
+    work.rmtree()
     summary = {"wall_s": round(time.monotonic() - start, 3)} | summary
     (output / "summary.json").write_text(json.dumps(summary, indent=2))
     (output / COMPLETE).write_text("complete\n")
@@ -64,12 +64,13 @@ def finished(
     records: Sequence[Problem | Rejection],
     rows: Sequence[report.StageRow],
     *,
-    output: pathlib.Path,
+    work: epath.Path,
 ) -> dict[str, object]:
     """Writes the dataset with its traces, manifest and card, and returns what the summary says of it."""
+    output = pathlib.Path(options.output)
     kept = [record for record in records if isinstance(record, Problem)]
     splits = decided(options, kept)
-    directory = dmc_optim.prepare(output, records_directory=output / WORK / pipeline.PROBLEMS, splits=splits)
+    directory = dmc_optim.prepare(output, records_directory=work / pipeline.PROBLEMS, splits=splits)
     _write_traces(output / TRACES, records, splits)
     spent = costs.spent(record.trace for record in records)
     cost = costs.measured(
@@ -113,16 +114,17 @@ def is_complete(output: pathlib.Path, options: BuildOptions) -> bool:
     return True
 
 
-def run(options: BuildOptions, beam_arguments: Sequence[str], *, work: pathlib.Path) -> list[str]:
+def run(options: BuildOptions, beam_arguments: Sequence[str], *, work: epath.Path) -> list[str]:
     """Runs the pipeline into an empty `work` and returns the names of its stages, in order."""
-    shutil.rmtree(work, ignore_errors=True)
-    sandbox = pipeline.connection(options, store=str((work.parent / STORE).resolve()))
+    work.rmtree(missing_ok=True)
+    store = str((pathlib.Path(options.output) / STORE).resolve()) if options.sandbox_address == "local" else ""
+    sandbox = pipeline.connection(options, store=store)
     source = pipeline.SOURCES[options.source](options)
     steps = pipeline.stages(options, sandbox)
     try:
         _require_sandbox(sandbox)
         root = beam.Pipeline(runner=runner(beam_arguments), options=beam_options(beam_arguments))
-        pipeline.build(root, source, steps, directory=work.resolve())
+        pipeline.build(root, source, steps, directory=work)
         root.run().wait_until_finish()
     except RuntimeError as error:
         # Beam turns whatever a step raises, an interrupt included, into a RuntimeError that begins with its name.

@@ -26,6 +26,7 @@ class BuildOptions:
     source: str = option("mini", "where problems come from")
     input: str = option("", "file or directory that the source reads")
     output: str = option("", "directory of the dataset")
+    work: str = option("", "directory of finished records that all workers can write; empty: work in the output")
     generators: str = option("", "JSON or JSON Lines file with input generators by problem")
     evaluation_sets: str = option("", "comma-separated JSON Lines or Parquet files that the corpus must not contain")
     similar: float = option(0.8, "share of equal MinHash places from which statements are duplicates", OPEN_CLOSED)

@@ -4,10 +4,10 @@ Runs on any Beam runner. Everything that needs the whole corpus at once (the spl
 from the files it leaves.
 """
 
-import pathlib
 from collections.abc import Callable, Sequence
 
 import apache_beam as beam
+from etils import epath
 
 from beam_pipelines import storage
 from beam_pipelines.execution import Connection
@@ -78,7 +78,7 @@ def stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
     ]
 
 
-def build(root: beam.Pipeline, source: beam.PTransform, steps: Sequence[Stage], *, directory: pathlib.Path) -> None:
+def build(root: beam.Pipeline, source: beam.PTransform, steps: Sequence[Stage], *, directory: epath.Path) -> None:
     """Adds source, stages and sinks to a pipeline; records end in `directory`/problems and `directory`/rejections."""
     outcome = root | source
     problems, rejected = outcome[KEPT], [outcome[REJECTED]]

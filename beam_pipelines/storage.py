@@ -10,11 +10,11 @@ import gzip
 import hashlib
 import json
 import os
-import pathlib
 from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
 import numpy as np
+from etils import epath
 
 from beam_pipelines.matrices import Executions, Timings
 from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, StageCount, Test
@@ -57,25 +57,25 @@ def write(record: Problem | Rejection, *, directory: str) -> str:
     is_problem = isinstance(record, Problem)
     told_apart_by = (record.id, record.statement) if is_problem else (record.problem_id, record.reason)
     name = hashlib.sha256("\n".join(told_apart_by).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    path = pathlib.Path(directory) / f"{name}.json.gz"
+    path = epath.Path(directory) / f"{name}.json.gz"
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.part")
+    temporary = path.parent / f"{name}.{os.getpid()}.part"
     temporary.write_bytes(gzip.compress(to_json(record).encode("utf-8", "surrogatepass"), compresslevel=3, mtime=0))
-    temporary.rename(path)
+    temporary.replace(path)
     return str(path)
 
 
-def read(directory: str | pathlib.Path) -> Iterator[Problem | Rejection]:
+def read(directory: epath.PathLike) -> Iterator[Problem | Rejection]:
     """All records of a directory, one at a time, in the order of their file names."""
-    for path in sorted(pathlib.Path(directory).glob("*.json.gz")):
+    for path in sorted(epath.Path(directory).glob("*.json.gz")):
         yield _record(path)
 
 
-def remove_repeated(directory: str | pathlib.Path) -> list[Rejection]:
+def remove_repeated(directory: epath.PathLike) -> list[Rejection]:
     """Removes problems whose id an earlier file of the directory has already, and says so: ids name problems."""
     seen: set[str] = set()
     removed = []
-    for path in sorted(pathlib.Path(directory).glob("*.json.gz")):
+    for path in sorted(epath.Path(directory).glob("*.json.gz")):
         problem = _record(path)
         if problem.id in seen:
             path.unlink()
@@ -84,7 +84,7 @@ def remove_repeated(directory: str | pathlib.Path) -> list[Rejection]:
     return removed
 
 
-def _record(path: pathlib.Path) -> Problem | Rejection:
+def _record(path: epath.Path) -> Problem | Rejection:
     return from_json(gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass"))
 
 

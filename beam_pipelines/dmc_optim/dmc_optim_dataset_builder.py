@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 
 import tensorflow_datasets as tfds
+from etils import epath
 
 from beam_pipelines import storage
 from beam_pipelines.dmc_optim import features
@@ -49,7 +50,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             yield index, features.example(problem)
 
 
-def prepare(output: pathlib.Path, *, records_directory: pathlib.Path, splits: Mapping[str, str]) -> pathlib.Path:
+def prepare(output: pathlib.Path, *, records_directory: epath.PathLike, splits: Mapping[str, str]) -> pathlib.Path:
     """Writes the dataset below `output`, views included, and returns its directory. An older one there is replaced."""
     shutil.rmtree(output / NAME, ignore_errors=True)
     builder = Builder(
