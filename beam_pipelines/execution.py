@@ -15,6 +15,8 @@ from beam_pipelines.stages import harness
 from sandbox import client as sandbox_client
 from sandbox import protocol
 
+RENEWED_AFTER_CHARACTERS = 64 << 20
+
 
 @dataclasses.dataclass(frozen=True)
 class Connection:
@@ -50,10 +52,15 @@ class Runs:
 
 
 class Executor:
-    """Runs programs through one sandbox client and counts what that took."""
+    """Runs programs through one sandbox client and counts what that took.
 
-    def __init__(self, client: sandbox_client.Client, connection: Connection) -> None:
-        self._client = client
+    Clients and their workers keep every suite that they were sent, so that the client is renewed now and then.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._client = _connect(connection)
+        self._uploaded_characters = 0
         self._limits = protocol.Limits(wall_s=connection.limit_s, memory_bytes=connection.memory_bytes)
         self.spent = Spent()
         self.measured_under: tuple[tuple[str, str], ...] = ()
@@ -78,6 +85,7 @@ class Executor:
             inputs=tuple(test.input for test in tests), expected=tuple(test.output for test in tests), checker=checker
         )
         start = time.monotonic()
+        self._renew_after(sum(len(text) for text in suite.inputs))
         sha256 = self._client.upload(suite)
         requests = [
             protocol.RunRequest(
@@ -108,6 +116,17 @@ class Executor:
             return f"generator_{verdict}"
         return harness.read(runs.outputs[0][0], expected=calls * len(methods))
 
+    def close(self) -> None:
+        self._client.close()
+
+    def _renew_after(self, characters: int) -> None:
+        """Makes room for one more suite of that size."""
+        self._uploaded_characters += characters
+        if self._uploaded_characters > RENEWED_AFTER_CHARACTERS:
+            self._client.close()
+            self._client = _connect(self._connection)
+            self._uploaded_characters = characters
+
     def _count(self, answers: Sequence[protocol.RunResult], *, waited_s: float) -> None:
         cells = [result for answer in answers for result in answer.results]
         self.spent = Spent(
@@ -130,37 +149,36 @@ def _runs(answers: Sequence[protocol.RunResult], *, tests: int, solutions: int) 
     return Runs(executions, tuple(map(tuple, outputs)))
 
 
+def _connect(connection: Connection) -> sandbox_client.Client:
+    store = connection.store or None
+    return sandbox_client.connect(connection.address, workers=connection.workers, store=store, reuse="always")
+
+
 _LOCK = threading.Lock()
-_SHARED: dict[Connection, tuple[Executor, sandbox_client.Client, int]] = {}
+_SHARED: dict[Connection, tuple[Executor, int]] = {}
 
 
 def acquire(connection: Connection) -> Executor:
     """The executor that all stages of this process share, connected at the first call."""
     with _LOCK:
-        if connection not in _SHARED:
-            client = sandbox_client.connect(
-                connection.address, workers=connection.workers, store=connection.store or None, reuse="always"
-            )
-            _SHARED[connection] = (Executor(client, connection), client, 0)
-        executor, client, users = _SHARED[connection]
-        _SHARED[connection] = (executor, client, users + 1)
+        executor, users = _SHARED.get(connection) or (Executor(connection), 0)
+        _SHARED[connection] = (executor, users + 1)
         return executor
 
 
 def release(connection: Connection) -> None:
-    """Gives the shared executor back; the last user closes the client and its workers."""
+    """Gives the shared executor back; the last user closes it and its workers."""
     with _LOCK:
-        executor, client, users = _SHARED[connection]
+        executor, users = _SHARED.pop(connection)
         if users > 1:
-            _SHARED[connection] = (executor, client, users - 1)
-            return
-        del _SHARED[connection]
-        client.close()
+            _SHARED[connection] = (executor, users - 1)
+        else:
+            executor.close()
 
 
 def release_all() -> None:
-    """Closes every client of this process, for a driver that ends before its stages were torn down."""
+    """Closes every executor of this process, for a driver that ends before its stages were torn down."""
     with _LOCK:
-        for _, client, _ in _SHARED.values():
-            client.close()
+        for executor, _ in _SHARED.values():
+            executor.close()
         _SHARED.clear()
