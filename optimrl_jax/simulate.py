@@ -14,7 +14,7 @@ import numpy as np
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import dataset, padding
 from optimrl_jax.settings import thaw
-from optimrl_jax.simulator import diagnostics, online, report, sampling
+from optimrl_jax.simulator import diagnostics, online, plots, report, sampling
 from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.problems import Problems
 from optimrl_jax.simulator.settings import ProblemSettings, SimulatorSettings
@@ -109,17 +109,14 @@ def _progress():
 def _write(workdir: pathlib.Path, result: Result, settings: SimulatorSettings, *, labels: dict[str, int]) -> None:
     every = configurations()
     report.write_table(workdir / "configurations.parquet", every, result.columns, result.curves)
-    report.landscape(workdir / "landscape.png", every, result.columns)
-    report.heatmaps(workdir, every, result.columns)
-    rows = list(labels.values())
-    lines = zip(*diagnostics.clipped_line(result.curves[rows], result.x), strict=True)
-    report.curve_panels(
-        workdir / "curves.png",
-        {label: result.curves[row] for label, row in labels.items()},
-        x=result.x,
-        window=settings.schedule.window,
-        lines=dict(zip(labels, lines, strict=True)),
-    )
+    curves = {label: result.curves[row] for label, row in labels.items()}
+    figures = {
+        "landscape": plots.landscape(every, result.columns),
+        "curves": plots.curve_panels(curves, x=result.x, window=settings.schedule.window),
+        **{f"heatmap_{family}": figure for family, figure in plots.heatmaps(every, result.columns).items()},
+    }
+    for name, figure in figures.items():
+        figure.savefig(workdir / f"{name}.png", dpi=130)
 
 
 def _summarize(workdir, settings, result, matrix, *, groups, wall_s) -> None:

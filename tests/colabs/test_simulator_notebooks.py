@@ -1,0 +1,33 @@
+"""The notebooks of the simulator run from top to bottom, with small numbers in their cell tagged `parameters`."""
+
+import pathlib
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = pathlib.Path(__file__).parents[2]
+SMALL = {
+    "simulator": "PROBLEMS, TESTS, REFERENCES = 12, 8, 9\nSTEPS, WINDOW = 30, 5",
+    "reward_shapes": "POINTS = 21",
+    "noise_study": "TRIALS = 30",
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_notebook_runs_and_shows_figures(name):
+    book = nbformat.read(ROOT / "colabs" / f"{name}.ipynb", as_version=4)
+    nbformat.validate(book)
+    parameters = [cell for cell in book.cells if "parameters" in cell.metadata.get("tags", [])]
+    assert len(parameters) == 1
+    parameters[0].source = SMALL[name]
+    NotebookClient(book, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
+    outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 2
+    assert not [output for output in outputs if output.get("name") == "stderr"]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_notebook_is_stored_without_outputs(name):
+    book = nbformat.read(ROOT / "colabs" / f"{name}.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in book.cells)
