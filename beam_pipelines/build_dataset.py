@@ -73,8 +73,13 @@ def finished(
     directory = dmc_optim.prepare(output, records_directory=work / pipeline.PROBLEMS, splits=splits)
     _write_traces(output / TRACES, records, splits)
     spent = costs.spent(record.trace for record in records)
+    store = output / STORE
     cost = costs.measured(
-        spent, problems=len(records), workers=options.sandbox_workers, dataset_bytes=dmc_optim.size_bytes(directory)
+        spent,
+        problems=len(records),
+        workers=options.sandbox_workers,
+        dataset_bytes=dmc_optim.size_bytes(directory),
+        store_bytes=store.stat().st_size if store.exists() else 0,
     )
     counts = dict(sorted(Counter(splits.values()).items()))
     states = [dict(state) for state in dict.fromkeys(problem.measured_under for problem in kept)]

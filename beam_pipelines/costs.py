@@ -10,13 +10,17 @@ PAPER_PROBLEMS = 12_275
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """`program_cpu_h` is the time of the programs alone, `sandbox_h` what stages waited, times the workers they had."""
+    """`program_cpu_h` is the time of the programs alone, `sandbox_h` what stages waited, times the workers they had.
+
+    `store_bytes` is the file of stored executions, which a finished dataset no longer needs.
+    """
 
     problems: int
     executions: int
     program_cpu_h: float
     sandbox_h: float
     dataset_bytes: int
+    store_bytes: int
 
 
 def spent(traces: Iterable[Iterable[StageCount]]) -> dict[str, float]:
@@ -30,13 +34,14 @@ def spent(traces: Iterable[Iterable[StageCount]]) -> dict[str, float]:
     return totals
 
 
-def measured(totals: dict[str, float], *, problems: int, workers: int, dataset_bytes: int) -> Cost:
+def measured(totals: dict[str, float], *, problems: int, workers: int, dataset_bytes: int, store_bytes: int) -> Cost:
     return Cost(
         problems=problems,
         executions=int(totals["executions"]),
         program_cpu_h=totals["program_s"] / 3600,
         sandbox_h=totals["waited_s"] * workers / 3600,
         dataset_bytes=dataset_bytes,
+        store_bytes=store_bytes,
     )
 
 
@@ -49,4 +54,5 @@ def scaled(cost: Cost, *, problems: int = PAPER_PROBLEMS) -> Cost:
         program_cpu_h=cost.program_cpu_h * factor,
         sandbox_h=cost.sandbox_h * factor,
         dataset_bytes=round(cost.dataset_bytes * factor),
+        store_bytes=round(cost.store_bytes * factor),
     )

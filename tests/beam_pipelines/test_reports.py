@@ -1,0 +1,39 @@
+"""What a build says of itself: stage table, cost sheet, card."""
+
+import dataclasses
+
+from beam_pipelines import card, costs, report
+from beam_pipelines.records import Rejection, StageCount
+
+
+def test_a_stage_keeps_what_it_was_given_less_what_it_rejected():
+    rejections = [Rejection("a", "read", "not_json"), *(Rejection(f"{n}", "time", "slow") for n in range(3))]
+    rejections += [Rejection("z", "time", "other")]
+    rows = report.stage_rows(["read", "labels", "time"], rejections, kept=4)
+    assert [(row.stage, row.kept, row.rejected) for row in rows] == [("read", 8, 1), ("labels", 8, 0), ("time", 4, 4)]
+    assert rows[2].reasons == {"slow": 3, "other": 1}
+
+
+def test_costs_add_up_over_stages_and_scale_with_problems():
+    step = StageCount("validate", 1, 1, 1, (("executions", 100), ("program_s", 36.0), ("waited_s", 18.0), ("other", 9)))
+    totals = costs.spent([[step, step], [step]])
+    assert totals == {"executions": 300, "program_s": 108.0, "waited_s": 54.0}
+    cost = costs.measured(totals, problems=3, workers=2, dataset_bytes=3000, store_bytes=30)
+    assert (cost.program_cpu_h, cost.sandbox_h) == (0.03, 0.03)
+    scaled = costs.scaled(cost, problems=12)
+    assert dataclasses.astuple(scaled) == (12, 1200, 0.12, 0.12, 12000, 120)
+    assert (
+        costs.scaled(costs.measured({**totals}, problems=0, workers=1, dataset_bytes=0, store_bytes=0)).executions == 0
+    )
+
+
+def test_the_card_names_licence_splits_and_what_measured():
+    manifest = {
+        "options": {"source": "code_contests", "repeats": 3},
+        "splits": {"rl_train": 7},
+        "revision": "abc",
+        "measured_under": [{"host": "here"}],
+    }
+    text = card.card(manifest, stages=["read", "time"])
+    for part in ("CC BY 4.0", "| rl_train | 7 |", "Revision abc", "read, time", "host here"):
+        assert part in text
