@@ -86,6 +86,7 @@ def attempt(
     candidates = [Test(campaign.thresholds.kind, text, None, origin=generator.id) for text in fresh]
     pool = verification_pool(problem, campaign.verifiers, seed=seed)
     runs = executor.run([problem.solutions[s] for s in pool], candidates, returns_output=True)
+    runs = dataclasses.replace(runs, outputs=tuple(tuple(map(normalized, row)) for row in runs.outputs))
     vote = consensus(runs.outputs)
     if vote is None:
         return "no_agreement"
@@ -109,12 +110,10 @@ def verification_pool(problem: Problem, size: int, *, seed: int) -> list[int]:
 def consensus(outputs: Sequence[Sequence[str | None]]) -> Vote | None:
     """The output list that most solutions share, None unless at least two do (paper, step 5).
 
-    Lists are compared after the judge's usual normalization; a solution without an output on some input has no list.
-    The first list wins a tie. Agreement on nothing but empty outputs judges nothing and does not count.
+    Outputs are normalized ones; a solution without an output on some input has no list. The first list wins a tie.
+    Agreement on nothing but empty outputs judges nothing and does not count.
     """
-    lists = {
-        s: tuple(normalized(text) for text in row) for s, row in enumerate(outputs) if all(t is not None for t in row)
-    }
+    lists = {s: tuple(row) for s, row in enumerate(outputs) if None not in row}
     if not lists:
         return None
     best, votes = Counter(lists.values()).most_common(1)[0]
@@ -122,9 +121,11 @@ def consensus(outputs: Sequence[Sequence[str | None]]) -> Vote | None:
     return Vote(best, agreeing) if votes >= MIN_AGREEING and any(best) else None
 
 
-def normalized(output: str) -> str:
-    """Output without trailing blanks on lines and blank lines at the end, ended by one newline."""
-    lines = [line.rstrip() for line in output.splitlines()]
+def normalized(output: str | None) -> str | None:
+    """Output without trailing blanks on lines and blank lines at the end, ended by one newline; None stays None."""
+    if output is None:
+        return None
+    lines = [line.rstrip() for line in output.replace("\r\n", "\n").split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     return "".join(f"{line}\n" for line in lines)
@@ -133,7 +134,7 @@ def normalized(output: str) -> str:
 def judged(runs: Runs, vote: Vote) -> Executions:
     """The pool's executions with the verdicts that the outputs voted for give them."""
     differs = [
-        [text is not None and normalized(text) != wanted for text, wanted in zip(row, vote.outputs, strict=True)]
+        [text is not None and text != wanted for text, wanted in zip(row, vote.outputs, strict=True)]
         for row in runs.outputs
     ]
     is_wrong = np.array(differs, bool).T & (runs.executions.status == Status.SUCCESS)

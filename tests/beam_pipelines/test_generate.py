@@ -11,8 +11,15 @@ from tests.beam_pipelines import planted
 
 
 def test_the_largest_group_of_equal_output_lists_wins():
-    vote = generate.consensus([["1\n", "2\n"], ["1 \n", "2\n\n"], ["1\n", "3\n"]])
+    outputs = [["1\n", "2\n"], ["1 \n", "2\n\n"], ["1\n", "3\n"]]
+    vote = generate.consensus([[generate.normalized(text) for text in row] for row in outputs])
     assert vote == generate.Vote(("1\n", "2\n"), (0, 1))
+
+
+def test_normalized_outputs_are_lines_ended_by_a_newline():
+    assert generate.normalized("1 \r\n\n2\x0c3\u2028\n \n") == "1\n\n2\x0c3\n"
+    assert generate.normalized("") == ""
+    assert generate.normalized(None) is None
 
 
 def test_two_solutions_have_to_agree_on_all_outputs():
@@ -27,12 +34,12 @@ def test_a_solution_without_one_of_the_outputs_has_no_vote():
 
 
 def test_agreement_on_nothing_but_empty_outputs_is_no_agreement():
-    assert generate.consensus([["\n", ""], ["", " \n"]]) is None
+    assert generate.consensus([["", ""], ["", ""]]) is None
     assert generate.consensus([["", "1"], ["", "1"]]) is not None
 
 
 def test_a_success_that_differs_from_the_vote_is_a_wrong_output():
-    runs = Runs(planted.executions(["SS", "SS", "TR"]), (("1\n", "2", None), ("1\n", "9\n", None)))
+    runs = Runs(planted.executions(["SS", "SS", "TR"]), (("1\n", "2\n", None), ("1\n", "9\n", None)))
     assert generate.judged(runs, generate.Vote(("1\n", "2\n", "3\n"), (0,))) == planted.executions(["SS", "SW", "TR"])
 
 
