@@ -2,6 +2,7 @@
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from optimrl_jax.simulator import noise
 
@@ -57,6 +58,7 @@ def _grid(sweep, *, label: str, is_logarithmic: bool) -> Figure:
             axes.set_title(f"{noise.REGIMES[regime].name}, {kind} noise", fontsize=9)
             if is_logarithmic:
                 axes.set_xscale("log")
+                axes.xaxis.set_minor_formatter(NullFormatter())
     panels[0, 0].legend(frameon=False)
     figure.supxlabel(label, fontsize=9)
     figure.supylabel("share of pairs whose winner is found", fontsize=9)
