@@ -55,12 +55,21 @@ def blocks(files: Sequence[pathlib.Path], *, limit: int) -> list[Block]:
 
 
 def rows_of(block: Block, options: BuildOptions) -> Iterator[Problem | Rejection]:
+    path, group = block[:2]
+    try:
+        for row in _rows(block):
+            yield parsed(row)
+    except (pyarrow.ArrowException, OSError) as error:
+        detail = " ".join(str(error).split())[:200]
+        yield Rejection(f"{pathlib.Path(path).name}/row_group_{group}", "read", "broken_row_group", detail)
+
+
+def _rows(block: Block) -> Iterator[Mapping[str, object]]:
     path, group, part, parts, rows = block
     batches = pyarrow.parquet.ParquetFile(path).iter_batches(batch_size=ROWS_A_BATCH, row_groups=[group])
     for index, batch in enumerate(batches):
         if index % parts == part:
-            for row in batch.to_pylist()[: max(0, rows - index * ROWS_A_BATCH)]:
-                yield parsed(row)
+            yield from batch.to_pylist()[: max(0, rows - index * ROWS_A_BATCH)]
 
 
 def parsed(row: Mapping[str, object]) -> Problem | Rejection:

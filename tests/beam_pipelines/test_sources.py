@@ -130,6 +130,27 @@ def test_a_broken_or_missing_parquet_file_is_one_line(tmp_path, make):
         code_contests.read(BuildOptions(input=str(tmp_path / "a.parquet")))
 
 
+def test_a_row_group_that_is_damaged_inside_is_rejected_and_others_are_read(tmp_path):
+    path = parquet(
+        tmp_path / "a.parquet", [planted.problem(f"{i}", statement="x" * 5000) for i in range(6)], row_group_size=3
+    )
+    content = bytearray(path.read_bytes())
+    first = pyarrow.parquet.ParquetFile(path).metadata.row_group(0).column(1)
+    start = first.dictionary_page_offset or first.data_page_offset
+    content[start : start + first.total_compressed_size] = bytes(first.total_compressed_size)
+    path.write_bytes(content)
+    found = [
+        record
+        for block in code_contests.blocks([path], limit=0)
+        for record in code_contests.rows_of(block, BuildOptions())
+    ]
+    assert [record.id for record in found if isinstance(record, Problem)] == [
+        f"code_contests/planted/{i}" for i in (3, 4, 5)
+    ]
+    (rejection,) = [record for record in found if not isinstance(record, Problem)]
+    assert (rejection.problem_id, rejection.reason) == ("a.parquet/row_group_0", "broken_row_group")
+
+
 def test_a_parquet_file_with_other_columns_is_one_line(tmp_path):
     pyarrow.parquet.write_table(pyarrow.table({"name": ["a"]}), tmp_path / "a.parquet")
     with pytest.raises(UserError, match="expected CodeContests columns, without description"):
