@@ -18,6 +18,7 @@ from beam_pipelines import build_dataset, export_parquet
 from beam_pipelines.commands import run_job
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.test_commands import run_quietly
+from tests.beam_pipelines.test_sources import parquet
 
 ROOT = pathlib.Path(__file__).parents[2]
 NAMES = ("a", "b", "c", "d")
@@ -104,6 +105,22 @@ def test_the_same_command_on_a_complete_dataset_does_nothing_and_another_one_is_
     arguments = [*FLAGS, f"--input={corpus}", f"--output={dataset}", "--seed=5"]
     assert run_job(build_dataset.main, arguments, name="build_dataset") == 2
     assert "this dataset has other seed" in capsys.readouterr().err
+
+
+def test_code_contests_with_generators_from_a_file_become_a_dataset(tmp_path):
+    corpus = parquet(tmp_path / "a.parquet", [planted.problem(name, generators=()) for name in ("x", "y")])
+    generators = tmp_path / "generators.json"
+    generators.write_text(json.dumps({"planted/x": [planted.SUM_GENERATOR]}))
+    output = tmp_path / "dataset"
+    flags = ("--calls=1", "--repeats=1", "--min_robust_cv=0", "--max_original_tests=1", f"--generators={generators}")
+    run_quietly("--source=code_contests", f"--input={corpus}", f"--output={output}", *flags)
+    (row,) = rows(output).values()
+    assert row["id"] == b"code_contests/planted/x"
+    assert row["test_origin"].tolist()[0] == b"public"
+    assert (row["test_kind"] == 0).sum() == 1
+    summary = json.loads((output / "summary.json").read_text())
+    assert summary["stages"][-3]["reasons"] == {"no_correctness_tests": 1}
+    assert "CC BY 4.0" in (output / "README.md").read_text()
 
 
 def test_a_parquet_export_holds_the_same(dataset, tmp_path):
