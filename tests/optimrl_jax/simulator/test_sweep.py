@@ -9,6 +9,8 @@ from optimrl_jax.arrays import Status, Tests
 from optimrl_jax.simulator.configurations import STAGES, configurations
 from optimrl_jax.simulator.problems import Problems, prepare
 from optimrl_jax.simulator.sweep import sweep
+from optimrl_jax.simulator.synthetic import synthetic
+from tests.benchmarks.simulator import numpy_passes
 from tests.optimrl_jax.simulator import ragged
 
 judge = jax.jit(environment.judge)
@@ -110,3 +112,15 @@ def test_ranked_limits_by_hand():
 def test_a_sweep_of_nothing_is_refused():
     with pytest.raises(ValueError, match="at least one problem"):
         sweep([])
+
+
+def test_a_plain_numpy_loop_passes_the_same_references():
+    """The benchmark's loop, written from the table at L3143 without any function of the environment."""
+    problems = synthetic(problems=2, tests=20, references=15, seed=2)
+    assert (problems.duration_s < 10).all()
+    found = sweep([problems])
+    passes = found.passes.reshape(2, 15, -1)
+    for column, one in list(enumerate(configurations()))[::7]:
+        for index in range(2):
+            expected = numpy_passes(one, jax.tree.map(lambda leaf, index=index: leaf[index], problems))
+            np.testing.assert_array_equal(passes[index, :, column], expected, err_msg=one.name)
