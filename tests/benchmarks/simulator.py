@@ -26,6 +26,8 @@ GROWTH = {
     "tests": [{"problems": 128, "tests": n, "references": 64} for n in (32, 64, 128)],
     "references": [{"problems": 64, "tests": 60, "references": n} for n in (64, 128, 256)],
 }
+# Problems that the NumPy loop is measured on.
+SLICE = 4
 SCHEDULE = {"steps": 200, "problems": 32, "samples": 4, "band": 0.05, "seed": 0}
 
 
@@ -110,22 +112,25 @@ def numpy_leaderboard(a: np.ndarray, faster: np.ndarray) -> np.ndarray:
     return (moved < a[:, None] - 1e-6).sum(axis=1) / len(a)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--problems", type=int, default=FULL["problems"])
-    shape = FULL | {"problems": parser.parse_args().problems}
+def figures(*, shape: dict[str, int], growth: dict[str, list[dict[str, int]]]) -> dict[str, object]:
+    """The benchmark's figures; the full sweep comes first, so that it compiles everything itself."""
     total_s = full_sweep_s(shape)
     peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    slice_of = 4
-    loop_s = numpy_loop_s(synthetic(**shape | {"problems": slice_of}, seed=0), every=9)
-    figures = {
+    loop_s = numpy_loop_s(synthetic(**shape | {"problems": SLICE}, seed=0), every=9)
+    return {
         "configurations": len(configurations()),
         "total_s": total_s,
         "peak_memory_bytes": peak_bytes,
-        "numpy_ratio": loop_s * shape["problems"] / slice_of / total_s,
-        "growth_exponents": {axis: growth_exponent(shapes, axis) for axis, shapes in GROWTH.items()},
+        "numpy_ratio": loop_s * shape["problems"] / SLICE / total_s,
+        "growth_exponents": {axis: growth_exponent(shapes, axis) for axis, shapes in growth.items()},
     }
-    print(json.dumps(figures))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--problems", type=int, default=FULL["problems"])
+    arguments = parser.parse_args()
+    print(json.dumps(figures(shape=FULL | {"problems": arguments.problems}, growth=GROWTH)))
 
 
 if __name__ == "__main__":
