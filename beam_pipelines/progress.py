@@ -26,7 +26,9 @@ class Progress:
     def add(self, stage: str, *, is_kept: bool) -> None:
         self._counts[stage][0 if is_kept else 1] += 1
         if time.monotonic() - self._reported >= INTERVAL_S:
-            self._print(", ".join(f"{name} {kept}" for name, (kept, _) in self._counts.items() if kept))
+            # Runners set stages up from the last to the first, and later stages have kept no more than earlier ones.
+            stages = sorted(reversed(self._counts.items()), key=lambda item: -item[1][0])
+            self._print(", ".join(f"{name} {kept}" for name, (kept, _) in stages if kept))
 
     def finish(self, stage: str) -> None:
         """Prints what a stage did, unless it did nothing since it last said so."""
