@@ -2,7 +2,8 @@
 
 `total_s` holds everything from the stored arrays to the diagnostics, compilation included, in a fresh process;
 `numpy_ratio` compares it with a plain NumPy loop, one configuration at a time, measured on a few problems and
-configurations of each family; `growth_exponents` are fitted to warm sweeps of growing size.
+configurations of each family; `growth_exponents` are fitted to the processor seconds of warm sweeps of growing size,
+which other work on the machine disturbs less than wall time.
 """
 
 import argparse
@@ -42,16 +43,16 @@ def full_sweep_s(shape: dict[str, int]) -> float:
 
 
 def growth_exponent(shapes: list[dict[str, int]], axis: str) -> float:
-    """Slope of log seconds over log size, each size warmed up and taken at its fastest of three."""
+    """Slope of log processor seconds over log size, each size warmed up and taken at its least of three."""
     seconds = []
     for shape in shapes:
         problems = synthetic(**shape, seed=1)
         sweep([problems])
         runs = []
         for _ in range(3):
-            started_s = time.perf_counter()
+            started_s = time.process_time()
             sweep([problems])
-            runs.append(time.perf_counter() - started_s)
+            runs.append(time.process_time() - started_s)
         seconds.append(min(runs))
     sizes = [shape[axis] for shape in shapes]
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
