@@ -35,6 +35,7 @@ FREE_OPTIONS = ("output", "work", "sandbox_address", "sandbox_workers")
 
 
 def main(arguments: Sequence[str]) -> None:
+    """The whole job, for arguments after the program's name; raises UserError for what the caller can mend."""
     start = time.monotonic()
     options, beam_arguments = parse(arguments)
     output = pathlib.Path(options.output)
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
     rows = report.stage_rows(stages, rejected, kept=len(kept))
     console.stage_table(rows)
     require(bool(kept), "--input", options.input, "at least one problem that survives all stages, found none")
-    summary = finished(options, [*kept, *rejected], rows, work=work)
+    summary = finished(options, [*kept, *rejected], rows=rows, work=work)
     work.rmtree()
     summary = {"wall_s": round(time.monotonic() - start, 3)} | summary
     (output / "summary.json").write_text(json.dumps(summary, indent=2))
@@ -62,8 +63,8 @@ def main(arguments: Sequence[str]) -> None:
 def finished(
     options: BuildOptions,
     records: Sequence[Problem | Rejection],
-    rows: Sequence[report.StageRow],
     *,
+    rows: Sequence[report.StageRow],
     work: epath.Path,
 ) -> dict[str, object]:
     """Writes the dataset with its traces, manifest and card, and returns what the summary says of it."""
@@ -71,7 +72,7 @@ def finished(
     kept = [record for record in records if isinstance(record, Problem)]
     splits = decided(options, kept)
     directory = dmc_optim.prepare(output, records_directory=work / pipeline.PROBLEMS, splits=splits)
-    _write_traces(output / TRACES, records, splits)
+    _write_traces(output / TRACES, records, splits=splits)
     spent = costs.spent(record.trace for record in records)
     store = output / STORE
     cost = costs.measured(
@@ -129,7 +130,7 @@ def run(options: BuildOptions, beam_arguments: Sequence[str], *, work: epath.Pat
     try:
         _require_sandbox(sandbox)
         root = beam.Pipeline(runner=runner(beam_arguments), options=beam_options(beam_arguments))
-        pipeline.build(root, source, steps, directory=work)
+        pipeline.build(root, source, steps=steps, directory=work)
         root.run().wait_until_finish()
     except RuntimeError as error:
         # Beam turns whatever a step raises, an interrupt included, into a RuntimeError that begins with its name.
@@ -178,7 +179,7 @@ def _without_bulk(problem: Problem) -> Problem:
     return dataclasses.replace(problem, tests=(), solutions=(), timings=None, generators=())
 
 
-def _write_traces(path: pathlib.Path, records: Sequence[Problem | Rejection], splits: dict[str, str]) -> None:
+def _write_traces(path: pathlib.Path, records: Sequence[Problem | Rejection], *, splits: dict[str, str]) -> None:
     """One line a problem: what every stage left of it, and its split or the reason why it went."""
     with path.open("w") as lines:
         for record in records:

@@ -35,6 +35,7 @@ def spent(traces: Iterable[Iterable[StageCount]]) -> dict[str, float]:
 
 
 def measured(totals: dict[str, float], *, problems: int, workers: int, dataset_bytes: int, store_bytes: int) -> Cost:
+    """The cost of a build from the totals of `spent` and the sizes of what it left."""
     return Cost(
         problems=problems,
         executions=int(totals["executions"]),

@@ -20,6 +20,7 @@ ROWS_A_GROUP = 16
 
 
 def main(arguments: Sequence[str]) -> None:
+    """The whole job, for arguments after the program's name; raises UserError for what the caller can mend."""
     parser = Parser(prog="export_parquet", description="Writes a dataset as Parquet files.", allow_abbrev=False)
     parser.add_argument("--dataset", default="", help="directory that build_dataset wrote")
     parser.add_argument("--output", default="", help="directory for one Parquet file a split")

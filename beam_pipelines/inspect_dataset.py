@@ -22,6 +22,7 @@ Trace = Mapping[str, float]
 
 
 def main(arguments: Sequence[str]) -> None:
+    """The whole job, for arguments after the program's name; raises UserError for what the caller can mend."""
     parser = Parser(prog="inspect_dataset", description="Shows what a dataset holds.", allow_abbrev=False)
     parser.add_argument("--dataset", default="", help="directory that build_dataset wrote")
     parser.add_argument("--split", default="cleaned", help="split to look at")
@@ -93,6 +94,7 @@ def draw(
     standings: Mapping[str, Mapping[str, float]],
     target: pathlib.Path,
 ) -> None:
+    """Puts the four figures into `target`."""
     plots.duration_tails(examples, target / "duration_tails.png")
     plots.profiles(examples, target / "profiles.png")
     plots.pass_rates(traces, target / "pass_rates.png")

@@ -23,6 +23,8 @@ def option(default: object, meaning: str, check: Check = ANY) -> object:
 
 @dataclasses.dataclass(frozen=True)
 class BuildOptions:
+    """Options of one build; each is a flag of the same name."""
+
     source: str = option("mini", "where problems come from")
     input: str = option("", "file or directory that the source reads")
     output: str = option("", "directory of the dataset")

@@ -42,6 +42,7 @@ REJECTIONS = "rejections"
 
 
 def connection(options: BuildOptions, *, store: str) -> Connection:
+    """The sandbox that the options ask for; `store` is the file of stored executions, empty for none."""
     return Connection(
         address=options.sandbox_address,
         workers=options.sandbox_workers,
@@ -78,7 +79,7 @@ def stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
     ]
 
 
-def build(root: beam.Pipeline, source: beam.PTransform, steps: Sequence[Stage], *, directory: epath.Path) -> None:
+def build(root: beam.Pipeline, source: beam.PTransform, *, steps: Sequence[Stage], directory: epath.Path) -> None:
     """Adds source, stages and sinks to a pipeline; records end in `directory`/problems and `directory`/rejections."""
     outcome = root | source
     problems, rejected = outcome[KEPT], [outcome[REJECTED]]

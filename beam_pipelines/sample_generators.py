@@ -33,6 +33,7 @@ class Question:
 
 
 def main(arguments: Sequence[str]) -> None:
+    """The whole job, for arguments after the program's name; raises UserError for what the caller can mend."""
     values = _parsed(arguments)
     output = pathlib.Path(values.output)
     require(bool(values.output) and output.parent.is_dir(), "--output", values.output, "a file in a directory")
@@ -69,7 +70,7 @@ def sample(
     caller = endpoint.Caller(where)
     outcomes: Counter[str] = Counter()
     with concurrent.futures.ThreadPoolExecutor(concurrency) as threads, output.open("a") as lines:
-        waiting = [threads.submit(answered, caller, question, where.model) for question in asked]
+        waiting = [threads.submit(answered, caller, question, model=where.model) for question in asked]
         try:
             for done in concurrent.futures.as_completed(waiting):
                 line = done.result()
@@ -82,7 +83,7 @@ def sample(
     return outcomes
 
 
-def answered(caller: endpoint.Caller, question: Question, model: str) -> dict[str, object]:
+def answered(caller: endpoint.Caller, question: Question, *, model: str) -> dict[str, object]:
     """The line of one question: the completion as it came, and the program in it if there is one."""
     line: dict[str, object] = {"id": question.id, "problem": question.problem, "model": model, "seed": question.seed}
     try:

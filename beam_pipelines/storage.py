@@ -27,6 +27,7 @@ def to_json(record: Problem | Rejection) -> str:
 
 
 def from_json(text: str) -> Problem | Rejection:
+    """The record that `to_json` wrote."""
     value = json.loads(text)
     kind = value.pop("record")
     value["trace"] = tuple(StageCount(**{**one, "notes": _pairs(one["notes"])}) for one in value["trace"])

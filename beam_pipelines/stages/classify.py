@@ -30,23 +30,25 @@ def classify(problem: Problem, *, thresholds: Thresholds) -> Problem | Rejection
     """
     stage_name = name(thresholds)
     passing = verdicts.passing(problem, tolerates_timeouts=thresholds.timeout_is_success)
-    false_positive = _share(problem, Label.INCORRECT, passing) if thresholds.max_false_positive < 1 else 0.0
-    drop = 1 - _share(problem, Label.CORRECT, passing)
+    false_positive = _share(problem, Label.INCORRECT, passing=passing) if thresholds.max_false_positive < 1 else 0.0
+    drop = 1 - _share(problem, Label.CORRECT, passing=passing)
     if false_positive > thresholds.max_false_positive:
-        return reject(problem, stage_name, "false_positives", f"{false_positive:.1%} of incorrect solutions pass")
+        return reject(
+            problem, stage_name, reason="false_positives", detail=f"{false_positive:.1%} of incorrect solutions pass"
+        )
     if drop > thresholds.max_correct_drop:
-        return reject(problem, stage_name, "correct_attrition", f"{drop:.1%} of correct solutions fail")
+        return reject(problem, stage_name, reason="correct_attrition", detail=f"{drop:.1%} of correct solutions fail")
     is_correct = verdicts.is_label(problem, Label.CORRECT)
     leaves = (is_correct & ~passing) | (~is_correct & passing & thresholds.reclassifies_incorrect)
     left = with_solutions(problem, np.flatnonzero(~leaves))
     if len(left.correct) < thresholds.min_correct:
-        return reject(problem, stage_name, "few_correct", f"{len(left.correct)} left")
+        return reject(problem, stage_name, reason="few_correct", detail=f"{len(left.correct)} left")
     if len(left.incorrect) < thresholds.min_incorrect:
-        return reject(problem, stage_name, "few_incorrect", f"{len(left.incorrect)} left")
+        return reject(problem, stage_name, reason="few_incorrect", detail=f"{len(left.incorrect)} left")
     return counted(left, stage_name, correct_drop=drop, false_positive=false_positive)
 
 
-def _share(problem: Problem, label: Label, passing: np.ndarray) -> float:
+def _share(problem: Problem, label: Label, *, passing: np.ndarray) -> float:
     """Share of the solutions of a label that pass; 0 for incorrect and 1 for correct ones where there are none."""
     pool = passing[verdicts.is_label(problem, label)]
     return float(pool.mean()) if pool.size else float(label is Label.CORRECT)

@@ -33,6 +33,7 @@ class EvaluationSet:
 
 
 def evaluation_set(statements: Mapping[str, str]) -> EvaluationSet:
+    """The set of statements by name, normalized and hashed once."""
     if not statements:
         return EvaluationSet()
     return EvaluationSet(
@@ -51,16 +52,16 @@ def deduplicate(
 ) -> Problem | Rejection:
     """Rejects problems of an evaluation set, word for word or nearly, and statements that cannot be understood."""
     if reason := quality(problem.statement):
-        return reject(problem, NAME, reason)
+        return reject(problem, NAME, reason=reason)
     text = similarity.normalized(problem.statement)
     if text in held_out.texts:
-        return reject(problem, NAME, "evaluation_duplicate", held_out.names[held_out.texts.index(text)])
+        return reject(problem, NAME, reason="evaluation_duplicate", detail=held_out.names[held_out.texts.index(text)])
     if held_out.names:
         alike = similarity.similarity(similarity.signature(problem.statement), held_out.signatures)
         closest = int(alike.argmax())
         if alike[closest] >= similar:
             detail = f"{held_out.names[closest]}, similarity {alike[closest]:.2f}"
-            return reject(problem, NAME, "evaluation_near_duplicate", detail)
+            return reject(problem, NAME, reason="evaluation_near_duplicate", detail=detail)
     return counted(problem, NAME)
 
 

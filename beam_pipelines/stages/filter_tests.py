@@ -26,10 +26,14 @@ def stage(thresholds: Thresholds) -> Stage:
 
 def filter_tests(problem: Problem, *, thresholds: Thresholds) -> Problem:
     """The problem without the generated tests that both filters remove; never rejects."""
-    timeouts = worst(timeout_shares(problem, thresholds), thresholds.timeout_share, thresholds.timeout_removal_cap)
+    timeouts = worst(
+        timeout_shares(problem, thresholds), threshold=thresholds.timeout_share, cap=thresholds.timeout_removal_cap
+    )
     without_timeouts = without(problem, timeouts)
     failures = worst(
-        failure_shares(without_timeouts, thresholds), thresholds.failure_share, thresholds.failure_removal_cap
+        failure_shares(without_timeouts, thresholds),
+        threshold=thresholds.failure_share,
+        cap=thresholds.failure_removal_cap,
     )
     left = without(without_timeouts, failures)
     removed = {"removed_timeout": len(timeouts), "removed_failure": len(failures)}
@@ -38,15 +42,15 @@ def filter_tests(problem: Problem, *, thresholds: Thresholds) -> Problem:
 
 def timeout_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
     """Share of correct solutions that time out, by index of generated test."""
-    return _shares(problem, thresholds, verdicts.timed_out(problem.executions))
+    return _shares(problem, thresholds, events=verdicts.timed_out(problem.executions))
 
 
 def failure_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
     """Share of correct solutions that crash or answer wrongly, by index of generated test; syntax errors left out."""
-    return _shares(problem, thresholds, verdicts.failed(problem.executions))
+    return _shares(problem, thresholds, events=verdicts.failed(problem.executions))
 
 
-def worst(share_of_test: Mapping[int, float], threshold: float, cap: float) -> tuple[int, ...]:
+def worst(share_of_test: Mapping[int, float], *, threshold: float, cap: float) -> tuple[int, ...]:
     """Tests whose share exceeds the threshold, worst first, at most floor(cap x tests); equal shares by index."""
     offending = [test for test, share in share_of_test.items() if share > threshold]
     offending.sort(key=lambda test: (-share_of_test[test], test))
@@ -58,6 +62,6 @@ def without(problem: Problem, removed: tuple[int, ...]) -> Problem:
     return with_tests(problem, [k for k in range(len(problem.tests)) if k not in gone])
 
 
-def _shares(problem: Problem, thresholds: Thresholds, events: np.ndarray) -> dict[int, float]:
+def _shares(problem: Problem, thresholds: Thresholds, *, events: np.ndarray) -> dict[int, float]:
     shares = verdicts.share_of_correct(problem, events)
     return {int(k): float(shares[k]) for k in np.flatnonzero(verdicts.is_kind(problem, thresholds.kind))}

@@ -34,13 +34,13 @@ def require_both_labels(
     usable = tuple(one for one in problem.solutions if one not in python2)
     problem = dataclasses.replace(problem, solutions=usable)
     if not usable:
-        return reject(problem, NAME, "only_python2" if python2 else "no_solutions")
+        return reject(problem, NAME, reason="only_python2" if python2 else "no_solutions")
     if not problem.incorrect:
-        return reject(problem, NAME, "correct_only")
+        return reject(problem, NAME, reason="correct_only")
     if not problem.correct:
-        return reject(problem, NAME, "incorrect_only")
+        return reject(problem, NAME, reason="incorrect_only")
     if not problem.tests:
-        return reject(problem, NAME, "no_original_tests")
+        return reject(problem, NAME, reason="no_original_tests")
     solutions = _sample(problem.correct, max_solutions, seed) + _sample(problem.incorrect, max_solutions, seed)
     tests = _first(problem.tests, max_original_tests)
     return counted(dataclasses.replace(problem, solutions=solutions, tests=tests), NAME, python2=len(python2))

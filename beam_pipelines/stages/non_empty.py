@@ -14,7 +14,7 @@ def stage() -> Stage:
 def require_generated_tests(problem: Problem) -> Problem | Rejection:
     kinds = {test.kind for test in problem.tests}
     if TestKind.ADDED not in kinds:
-        return reject(problem, NAME, "no_correctness_tests")
+        return reject(problem, NAME, reason="no_correctness_tests")
     if TestKind.OPTIMIZATION not in kinds:
-        return reject(problem, NAME, "no_optimization_tests")
+        return reject(problem, NAME, reason="no_optimization_tests")
     return counted(problem, NAME)

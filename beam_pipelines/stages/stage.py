@@ -20,7 +20,8 @@ Notes = dict[str, float]
 Decision = Callable[..., Problem | Rejection]
 
 
-def reject(problem: Problem, stage: str, reason: str, detail: str = "") -> Rejection:
+def reject(problem: Problem, stage: str, *, reason: str, detail: str = "") -> Rejection:
+    """The rejection of a problem by a stage, with the trace of what earlier stages had left of it."""
     return Rejection(problem_id=problem.id, stage=stage, reason=reason, detail=detail, trace=problem.trace)
 
 
@@ -36,7 +37,7 @@ def counted(problem: Problem, stage: str, **notes: float) -> Problem:
     return dataclasses.replace(problem, trace=(*problem.trace, count))
 
 
-def with_spent(outcome: Problem | Rejection, stage: str, spent: execution.Spent) -> Problem | Rejection:
+def with_spent(outcome: Problem | Rejection, stage: str, *, spent: execution.Spent) -> Problem | Rejection:
     """The outcome with what the sandbox did for it in the trace, whichever runner counts or does not."""
     notes = tuple(dataclasses.asdict(spent).items())
     if isinstance(outcome, Rejection):
@@ -90,8 +91,8 @@ class _Apply(beam.DoFn):
             outcome = self._decide(problem, self._executor)
         except InvalidRequestError as error:
             # What the sandbox will not run, such as an unknown checker, is a fault of the record and not of the job.
-            outcome = reject(problem, self._name, "invalid_request", str(error))
-        return with_spent(outcome, self._name, self._executor.spent - before)
+            outcome = reject(problem, self._name, reason="invalid_request", detail=str(error))
+        return with_spent(outcome, self._name, spent=self._executor.spent - before)
 
     def finish_bundle(self) -> None:
         progress.PROGRESS.finish(self._name)

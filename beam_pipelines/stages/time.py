@@ -31,7 +31,7 @@ def measure(problem: Problem, executor: Executor, *, repeats: int, seed: int) ->
     """The problem with timings of its correct solutions on all its tests; drops the executions they came from."""
     first = problem.executions.take(np.flatnonzero(verdicts.is_label(problem, Label.CORRECT)), axis=1)
     optimization = tests_of(problem, {TestKind.OPTIMIZATION})
-    again = [_round(problem, executor, optimization, index=index, seed=seed) for index in range(repeats - 1)]
+    again = [_round(problem, executor, rows=optimization, index=index, seed=seed) for index in range(repeats - 1)]
     timed = dataclasses.replace(
         problem,
         timings=matrices.combined([first, *again]),
@@ -41,14 +41,12 @@ def measure(problem: Problem, executor: Executor, *, repeats: int, seed: int) ->
     return counted(timed, NAME, timed_pairs=first.verdict.size)
 
 
-def _round(
-    problem: Problem, executor: Executor, optimization: list[int], *, index: int, seed: int
-) -> matrices.Executions:
+def _round(problem: Problem, executor: Executor, *, rows: list[int], index: int, seed: int) -> matrices.Executions:
     """One more measurement of all correct solutions on the optimization tests; other tests stay unknown."""
     order = list(range(len(problem.correct)))
     random.Random(f"{seed}/{problem.id}/{index}").shuffle(order)
     solutions = [problem.correct[h] for h in order]
-    tests = [problem.tests[k] for k in optimization]
+    tests = [problem.tests[k] for k in rows]
     runs = executor.run(solutions, tests, checker=problem.checker, round_index=FIRST_ROUND + index)
     in_order = matrices.placed(runs.executions, order, into=matrices.unknown(len(tests), len(order)))
-    return matrices.spread(in_order, optimization, tests=len(problem.tests))
+    return matrices.spread(in_order, rows, tests=len(problem.tests))

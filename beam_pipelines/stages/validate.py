@@ -38,8 +38,10 @@ def confirmed(problem: Problem, *, min_correct: int) -> Problem | Rejection:
     before = len(problem.correct)
     left = with_solutions(problem, kept)
     if len(left.correct) < min_correct:
-        return reject(left, NAME, "few_confirmed_correct", f"{len(left.correct)} of {before} correct solutions pass")
+        return reject(
+            left, NAME, reason="few_confirmed_correct", detail=f"{len(left.correct)} of {before} correct solutions pass"
+        )
     if not left.incorrect:
-        return reject(left, NAME, "no_incorrect_left")
+        return reject(left, NAME, reason="no_incorrect_left")
     incorrect_passing = int(verdicts.passing(left)[verdicts.is_label(left, Label.INCORRECT)].sum())
     return counted(left, NAME, correct_before=before, incorrect_passing=incorrect_passing)

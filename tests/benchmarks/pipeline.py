@@ -84,7 +84,7 @@ def at_scale(scale: int, root: pathlib.Path) -> dict[str, float]:
     ]
     start = time.monotonic()
     with beam.Pipeline("FnApiRunner") as runner:
-        pipeline.build(runner, source, steps, directory=root / f"records_{scale}")
+        pipeline.build(runner, source, steps=steps, directory=root / f"records_{scale}")
     wall_s = time.monotonic() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {"records_per_s": SAMPLE_PROBLEMS * scale / wall_s, "peak_memory_bytes": peak}
