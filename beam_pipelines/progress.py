@@ -27,7 +27,7 @@ class Progress:
         self._counts[stage][0 if is_kept else 1] += 1
         if time.monotonic() - self._reported >= INTERVAL_S:
             # Runners set stages up from the last to the first, and later stages have kept no more than earlier ones.
-            stages = sorted(reversed(self._counts.items()), key=lambda item: -item[1][0])
+            stages = sorted(list(self._counts.items())[::-1], key=lambda item: -item[1][0])
             self._print(", ".join(f"{name} {kept}" for name, (kept, _) in stages if kept))
 
     def finish(self, stage: str) -> None:

@@ -55,6 +55,7 @@ def blocks(files: Sequence[pathlib.Path], *, limit: int) -> list[Block]:
 
 
 def rows_of(block: Block, options: BuildOptions) -> Iterator[Problem | Rejection]:
+    """The records of a block; a row group that cannot be decoded is one rejection."""
     path, group = block[:2]
     try:
         for row in _rows(block):

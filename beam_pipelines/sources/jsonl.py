@@ -46,6 +46,7 @@ def blocks(path: pathlib.Path, *, limit: int) -> list[tuple[str, int, int, int]]
 
 
 def parsed_block(block: tuple[str, int, int, int], options: BuildOptions) -> Iterator[Problem | Rejection]:
+    """The records of a run of lines; empty lines are none."""
     path, first, offset, count = block
     with open(path, "rb") as file:
         file.seek(offset)
