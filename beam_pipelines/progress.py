@@ -27,8 +27,9 @@ class Progress:
         self._counts[stage][0 if is_kept else 1] += 1
         if time.monotonic() - self._reported >= INTERVAL_S:
             # Runners set stages up from the last to the first, and later stages have kept no more than earlier ones.
-            stages = sorted(list(self._counts.items())[::-1], key=lambda item: -item[1][0])
-            self._print(", ".join(f"{name} {kept}" for name, (kept, _) in stages if kept))
+            place = {name: index for index, name in enumerate(self._counts)}
+            names = sorted(place, key=lambda name: (-self._counts[name][0], -place[name]))
+            self._print(", ".join(f"{name} {self._counts[name][0]}" for name in names if self._counts[name][0]))
 
     def finish(self, stage: str) -> None:
         """Prints what a stage did, unless it did nothing since it last said so."""
