@@ -46,7 +46,7 @@ class ModelSettings:
     kv_heads: int = setting(2, "key and value heads", POSITIVE)
     head_width: int = setting(32, "features of one head", POSITIVE)
     mlp_width: int = setting(352, "features of the gated hidden layer", POSITIVE)
-    vocabulary: int = setting(1024, "tokens the tokenizer is trained to, at most", POSITIVE)
+    vocabulary: int = setting(2048, "tokens the tokenizer is trained to, at most", POSITIVE)
     rope_theta: float = setting(10_000.0, "base of the rotary frequencies", POSITIVE)
     norm_epsilon: float = setting(1e-6, "RMSNorm epsilon", POSITIVE)
     has_tied_embeddings: bool = setting(True, "output layer shares the embedding table")
@@ -59,8 +59,8 @@ class DataSettings:
     directory: str = setting("", "prepared DMC-Optim dataset")
     train_split: str = setting("rl_train", "split the policy is trained on")
     test_split: str = setting("rl_test", "held-out split")
-    prompt_tokens: int = setting(96, "longest prompt, tokens", POSITIVE)
-    completion_tokens: int = setting(160, "longest completion, tokens", POSITIVE)
+    prompt_tokens: int = setting(48, "longest prompt, tokens", POSITIVE)
+    completion_tokens: int = setting(48, "longest completion, tokens", POSITIVE)
     row_tokens: int = setting(256, "length of the rows that sequences are packed into, tokens", POSITIVE)
     micro_rows: int = setting(8, "packed rows whose gradients are computed at once", POSITIVE)
 
@@ -76,7 +76,7 @@ class MeshSettings:
 
 @dataclasses.dataclass(frozen=True)
 class SftSettings:
-    steps: int = setting(600, "optimizer steps", POSITIVE)
+    steps: int = setting(400, "optimizer steps", POSITIVE)
     batch: int = setting(32, "programs of one step", POSITIVE)
     learning_rate: float = setting(2e-3, "peak of the schedule", POSITIVE)
     warmup_steps: int = setting(50, "linear warm-up, steps", NOT_NEGATIVE)

@@ -1,7 +1,8 @@
 """Edge: the byte-level BPE tokenizer: trained on statements and programs, stored as `tokenizer.json`.
 
-Any text survives a round trip. Pieces never cross a line break, except that a break and the indentation after it may
-become one token: Python's layout is cheap. Digits stand alone, so that numbers are spelled the same everywhere.
+Any text survives a round trip. A merge may reach over a whole line of code or sentence of a statement, but never beyond:
+programs for small problems repeat lines, and so a small policy composes a dozen lines instead of a hundred fragments
+(94 tokens a program where words and digits stand alone, 15 like this, with 2,048 tokens on the embedded corpus).
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from optimrl_jax.commands import UserError
 FILE_NAME = "tokenizer.json"
 PAD, END, PROGRAM = "<|pad|>", "<|end|>", "<|program|>"
 SPECIAL = (PAD, END, PROGRAM)
-PIECES = r"\n+ *| ?[\p{L}_]+[\(\[]?| ?\p{N}| ?[^\s\p{L}\p{N}_]+| +|\s"
+PIECES = r"(?:(?!\. )[^\n])*(?:\. |\n)|[^\n]+"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

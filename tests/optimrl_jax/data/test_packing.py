@@ -1,0 +1,44 @@
+"""Packing keeps every sequence whole, in few rows, with its own positions; what does not fit is an error."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optimrl_jax.data import packing
+
+LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=40)
+
+
+def test_three_sequences_in_two_rows_by_hand():
+    tokens = [np.array([7, 7]), np.array([1, 2, 3, 4]), np.array([9, 9])]
+    packed, used = packing.pack(
+        tokens, {"weight": [np.ones(2), np.ones(4) * 2, np.ones(2) * 3]}, row_tokens=5, micro_rows=1, microbatches=3
+    )
+    assert used == 2
+    assert packed.tokens[:, 0].tolist() == [[1, 2, 3, 4, 0], [7, 7, 9, 9, 0], [0] * 5]
+    assert packed.positions[:, 0].tolist() == [[0, 1, 2, 3, 0], [0, 1, 0, 1, 0], [0] * 5]
+    assert packed.segments[:, 0].tolist() == [[1, 1, 1, 1, 0], [1, 1, 2, 2, 0], [0] * 5]
+    assert packed.per_token["weight"][1, 0].tolist() == [1, 1, 3, 3, 0]
+
+
+@given(LENGTHS)
+def test_every_sequence_comes_back_whole_and_rows_are_few(lengths):
+    tokens = [np.arange(1, length + 1) + 100 * index for index, length in enumerate(lengths)]
+    microbatches = packing.most_microbatches(len(lengths), max(lengths), row_tokens=20, micro_rows=2)
+    packed, used = packing.pack(tokens, {}, row_tokens=20, micro_rows=2, microbatches=microbatches)
+    found = []
+    for row_tokens, row_segments in zip(packed.tokens.reshape(-1, 20), packed.segments.reshape(-1, 20), strict=True):
+        for segment in range(1, row_segments.max() + 1):
+            found.append(row_tokens[row_segments == segment].tolist())
+    assert sorted(found) == sorted(sequence.tolist() for sequence in tokens)
+    rows = len(packing.assign(lengths, 20))
+    assert rows <= 11 / 9 * -(-sum(lengths) // 20) + 1 or rows <= len(lengths)
+    assert -(-rows // 2) == used <= microbatches
+
+
+def test_a_sequence_longer_than_a_row_is_an_error():
+    with pytest.raises(ValueError, match="sequence 1 has 6 tokens"):
+        packing.assign([2, 6], 5)
+    with pytest.raises(ValueError, match="row_tokens = 5"):
+        packing.most_microbatches(3, 6, row_tokens=5, micro_rows=1)
