@@ -4,6 +4,7 @@ Beam's own translation hands all outputs of a step to every consumer, tagged one
 only. Here a consumer gets the elements of the output that it asked for, and every sink is computed.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 
 from apache_beam import DoFn, ParDo, TaggedOutput, pvalue
@@ -24,6 +25,7 @@ class DaskRunner(dask_runner.DaskRunner):
         from dask import config
 
         config.set({"logging.distributed": "warning"})
+        logging.getLogger("distributed").setLevel(logging.WARNING)
         from dask import distributed
 
         dask_options = options.view_as(dask_runner.DaskOptions).get_all_options(drop_default=True, current_only=True)
