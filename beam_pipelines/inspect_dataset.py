@@ -73,6 +73,7 @@ def inspected(examples: Sequence[statistics.Example], traces: Sequence[Trace], *
         "splits": build["splits"],
         "stages": build["stages"],
         "filterability": statistics.filterability(examples),
+        "filterability_with_base": statistics.filterability(examples, base_s=statistics.PAPER_BASE_S),
         "durations": statistics.durations(examples),
         "tails": statistics.tails(examples),
         "pass_rates": pass_rates(traces),
@@ -106,6 +107,8 @@ def show(summary: Mapping) -> None:
     """Prints the stage table, filterability, durations, tails, pass rates and standings."""
     console.stage_table([StageRow(**row) for row in summary["stages"]])
     console.figures("problems that durations (or lengths) can filter", summary["filterability"], form="{:d}")
+    title = "the same with the paper's base of 65 ms a run"
+    console.figures(title, summary["filterability_with_base"], form="{:d}")
     console.figures("durations of tests", summary["durations"], form="{:.4g}")
     console.figures("tails by problem", summary["tails"], form="{:.3g}")
     console.figures("share of solutions that pass, mean over problems", {"": summary["pass_rates"]}, form="{:.2%}")

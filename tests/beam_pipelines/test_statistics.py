@@ -39,6 +39,12 @@ def test_filterability_counts_problems_by_category():
     assert table["public"]["problems"] == 0, "one test has no spread"
 
 
+def test_a_base_takes_the_spread_away_that_short_tests_have():
+    short = example([[0.001], [0.002], [0.003], [0.004], [0.005]], kinds=[2] * 5)
+    assert statistics.filterability([short])["optimization"]["duration"] == 1
+    assert statistics.filterability([short], base_s=0.065)["optimization"]["duration"] == 0
+
+
 def test_durations_pool_the_tests_of_all_problems():
     one = example([[0.1, 0.3], [2, 2]], kinds=[0, 2])
     other = example([[0.6, 0.6], [4, 6]], kinds=[0, 2])
