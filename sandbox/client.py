@@ -7,52 +7,79 @@ InvalidRequestError, a program's failure is a verdict, and a fault of the sandbo
 
 import asyncio
 import concurrent.futures
-import logging
-import os
 import pathlib
-import platform
-import queue
-import sys
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from sandbox import checkers, measurement
-from sandbox.backends.local import LocalWorker, WorkerLost
-from sandbox.protocol import InvalidRequestError, RunRequest, RunResult, Suite, TestResult, Verdict, require
+from sandbox import checkers, fallback, pool
+from sandbox.protocol import InvalidRequestError, RunRequest, RunResult, Suite, require
 from sandbox.store import Store
 
-_LOG = logging.getLogger(__name__)
-ATTEMPTS = 3
 REUSE = ("always", "never")
 
 
-def connect(
-    address: str = "local", *, workers: int = 2, store: str | pathlib.Path | None = None, reuse: str = "always"
-) -> "Client":
-    """A client with `workers` runner processes of its own, closed by `close` or at the end of a `with`.
+class Service(Protocol):
+    """What answers requests: a pool of this process, or servers elsewhere."""
 
-    `store` is a file of stored answers; with `reuse="always"` equal requests are answered from it, and equal requests
-    of one batch are executed once. Raises InvalidRequestError for an address, a count or a mode that does not exist.
+    measured_under: dict[str, str]
+
+    def upload(self, suite: Suite) -> str: ...
+
+    def suite_of(self, request: RunRequest) -> Suite: ...
+
+    def submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]: ...
+
+    def close(self) -> None: ...
+
+
+def connect(
+    address: str = "local",
+    *,
+    workers: int = 2,
+    store: str | pathlib.Path | None = None,
+    reuse: str = "always",
+    token: str = "",
+    fallback_policy: str = "discard",
+) -> "Client":
+    """A client, closed by `close` or at the end of a `with`.
+
+    `address` is `local` (processes of this machine, for trusted code), `docker` (containers of this machine), or the
+    URLs of servers separated by commas. `workers` is the number of programs that run, or are asked for, at the same
+    time. `store` is a file of stored answers; with `reuse="always"` equal requests are answered from it, and equal
+    requests of one batch are executed once. `fallback_policy` says what becomes of a test that the servers could not
+    settle (see sandbox.fallback). Raises InvalidRequestError for what does not exist, OSError where nothing answers.
     """
-    require(address == "local", "address", address, "local")
     require(isinstance(workers, int) and 1 <= workers <= 1024, "workers", workers, "a whole number in [1, 1024]")
     require(reuse in REUSE, "reuse", reuse, f"one of {', '.join(REUSE)}")
-    _LOG.info("local sandbox with %d workers: no container around programs, for trusted code", workers)
-    return Client(workers=workers, store=Store(store) if store and reuse == "always" else None, reuse=reuse)
+    policies = fallback.POLICIES
+    require(fallback_policy in policies, "fallback_policy", fallback_policy, f"one of {', '.join(policies)}")
+    service = _service(address, workers=workers, token=token, fallback_policy=fallback_policy)
+    return Client(service, store=Store(store) if store and reuse == "always" else None, reuse=reuse, threads=workers)
+
+
+def _service(address: str, *, workers: int, token: str, fallback_policy: str) -> Service:
+    if address in pool.BACKENDS:
+        return pool.open_pool(address, workers=workers)
+    is_url = all(part.startswith(("http://", "https://")) for part in address.split(","))
+    require(is_url, "address", address, f"{', '.join(pool.BACKENDS)} or http(s)://host:port, several after commas")
+    # Imported here, because HTTP is slow to import and local pools do not need it.
+    from sandbox import remote
+
+    return remote.Remote(address.split(","), concurrency=workers, token=token, fallback_policy=fallback_policy)
 
 
 class Client:
-    """Runs requests on a fixed number of workers; safe to use from several threads."""
+    """Runs requests on a service, through a store of answers; safe to use from several threads."""
 
-    def __init__(self, *, workers: int, store: Store | None, reuse: str) -> None:
+    def __init__(self, service: Service, *, store: Store | None, reuse: str, threads: int) -> None:
+        self.service = service
         self._store = store
         self._reuse = reuse
-        self._suites: dict[str, Suite] = {}
-        self._workers = [LocalWorker(f"local-{n}", cpu=cpu) for n, cpu in enumerate(_cores(workers))]
-        self._idle: queue.SimpleQueue[LocalWorker] = queue.SimpleQueue()
-        for worker in self._workers:
-            self._idle.put(worker)
-        self._threads = concurrent.futures.ThreadPoolExecutor(workers, thread_name_prefix="sandbox")
-        self.measured_under = _identity()
+        self._threads = concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="sandbox-client")
+
+    @property
+    def measured_under(self) -> dict[str, str]:
+        return self.service.measured_under
 
     def __enter__(self) -> "Client":
         return self
@@ -63,8 +90,7 @@ class Client:
     def close(self) -> None:
         """Ends all workers; requests that have not started are dropped."""
         self._threads.shutdown(wait=True, cancel_futures=True)
-        for worker in self._workers:
-            worker.stop()
+        self.service.close()
         if self._store:
             self._store.close()
             self._store = None
@@ -72,8 +98,7 @@ class Client:
     def upload(self, suite: Suite) -> str:
         """Makes a suite known and returns the hash under which requests name it."""
         checkers.checker_named(suite.checker)
-        self._suites[suite.sha256] = suite
-        return suite.sha256
+        return self.service.upload(suite)
 
     def run(self, request: RunRequest) -> RunResult:
         """Runs one request and waits for its answer."""
@@ -88,7 +113,7 @@ class Client:
     ) -> list[RunResult]:
         """Answers in the order of `requests`, at most one running on each worker; `on_result` sees each as it ends."""
         for request in requests:
-            self._suite_of(request)
+            self.service.suite_of(request)
         futures: dict[str, concurrent.futures.Future[RunResult]] = {}
         asked = []
         for request in requests:
@@ -102,56 +127,15 @@ class Client:
         return [future.result() for future in asked]
 
     def _submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]:
-        return self._threads.submit(self._answer, request, self._suite_of(request))
+        return self._threads.submit(self._answer, request)
 
-    def _suite_of(self, request: RunRequest) -> Suite:
-        suite = self._suites.get(request.suite_sha256)
-        require(suite is not None, "suite_sha256", request.suite_sha256, "the hash of an uploaded suite")
-        require(request.language == "python3", "language", request.language, "python3")
-        for test in request.tests or ():
-            require(test < len(suite.inputs), "tests", test, f"indices below {len(suite.inputs)}")
-        return suite
-
-    def _answer(self, request: RunRequest, suite: Suite) -> RunResult:
+    def _answer(self, request: RunRequest) -> RunResult:
         if self._store and (stored := self._store.get(request)):
             return stored
-        worker = self._idle.get()
-        try:
-            results = _measured(worker, request, suite)
-        finally:
-            self._idle.put(worker)
-        answer = RunResult(request.sha256, results, self.measured_under)
+        answer = self.service.submit(request).result()
         if self._store:
             self._store.put(answer)
         return answer
-
-
-def _measured(worker: LocalWorker, request: RunRequest, suite: Suite) -> tuple[TestResult, ...]:
-    for attempt in range(ATTEMPTS):
-        try:
-            return measurement.measure(worker, request, suite)
-        except WorkerLost as lost:
-            _LOG.warning("%s (attempt %d of %d)", lost, attempt + 1, ATTEMPTS)
-            reason = str(lost)
-    tests = range(len(suite.inputs)) if request.tests is None else request.tests
-    return tuple(TestResult(t, Verdict.SANDBOX_FAULT, 0.0, worker=worker.name, detail=reason) for t in tests)
-
-
-def _cores(workers: int) -> list[int | None]:
-    """One core for each worker while there are enough; beyond that nothing is pinned, the scheduler shares."""
-    cores = sorted(os.sched_getaffinity(0))
-    return list(cores[:workers]) if workers <= len(cores) else [None] * workers
-
-
-def _identity() -> dict[str, str]:
-    """What measures: enough to tell whether two durations came from comparable places."""
-    return {
-        "service": "local",
-        "backend": LocalWorker.backend,
-        "image": f"python-{platform.python_version()}",
-        "host": f"{platform.machine()}-{os.cpu_count()}-cores-{sys.platform}",
-        "calibration": "identity",
-    }
 
 
 __all__ = ["Client", "InvalidRequestError", "connect"]

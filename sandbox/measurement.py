@@ -1,17 +1,23 @@
 """Runs one request on one worker: every test, its repeats, and the estimate of its duration.
 
 Repeats of a test are spread over the whole request (round after round over all tests) and not taken back to back,
-because a slow spell of a shared host lasts longer than a few runs. Only tests that succeed are repeated.
+because a slow spell of a shared host lasts longer than a few runs. Only tests that succeed are repeated. A short probe
+of fixed work before and after each repeated run tells slow spells of the core from slow programs.
 """
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sandbox import protocol, verdicts
 from sandbox.protocol import RunRequest, Suite, TestResult, Verdict
 
+# Runs whose probes are within this ratio of the fastest probe of the request count as undisturbed.
+CLEAN_RATIO = 1.08
+# How many repeats the spread over the whole request weighs in the spread of one test.
+PRIOR_RUNS = 4
 CONTINUES = (Verdict.SUCCESS, Verdict.TIME_LIMIT)
 DETAIL_CHARACTERS = 400
 
@@ -19,35 +25,57 @@ DETAIL_CHARACTERS = 400
 class Worker(Protocol):
     name: str
 
-    def compile(self, program: str) -> str | None: ...
+    def compile(self, program: str, *, language: str) -> str | None: ...
 
-    def run(self, suite: Suite, test: int, *, limits: protocol.Limits) -> Mapping[str, object]: ...
+    def run(
+        self, suite: Suite, test: int, *, limits: protocol.Limits, probes: bool = False
+    ) -> Mapping[str, object]: ...
+
+
+class Timing(NamedTuple):
+    """One successful run: the program's seconds, and the slower of the probes around it (0 without probes)."""
+
+    wall_s: float
+    cpu_s: float
+    probe_s: float
 
 
 def measure(worker: Worker, request: RunRequest, suite: Suite) -> tuple[TestResult, ...]:
     """Results of all tests of a request, in the order asked for; stops at the first failure where it is told to."""
     tests = range(len(suite.inputs)) if request.tests is None else request.tests
-    error = worker.compile(request.program)
+    error = worker.compile(request.program, language=request.language)
     if error is not None:
         failed = tests[:1] if request.stops_early else tests
         return tuple(TestResult(t, Verdict.COMPILE_ERROR, 0.0, worker=worker.name, detail=error) for t in failed)
-    first = _first_round(worker, request, suite, tests)
-    again = [result.test for result in first if result.verdict is Verdict.SUCCESS]
-    measured = {result.test: [result.wall_s] for result in first}
+    timings: dict[int, list[Timing]] = {}
+    results = _first_round(worker, request, suite, tests=tests, timings=timings)
     for _ in range(request.repeats - 1):
-        for test in again:
-            report = worker.run(suite, test, limits=request.limits)
+        for test in timings:
+            report = _run(worker, request, suite, test)
             if _judged(report, suite, test, request) is Verdict.SUCCESS:
-                measured[test].append(float(report["wall_s"]))
-    return tuple(_estimated(result, measured[result.test]) for result in first)
+                timings[test].append(_timing(report))
+    return estimated(results, timings) if request.repeats > 1 else tuple(results)
 
 
-def _first_round(worker: Worker, request: RunRequest, suite: Suite, tests: Sequence[int]) -> list[TestResult]:
+def _run(worker: Worker, request: RunRequest, suite: Suite, test: int) -> Mapping[str, object]:
+    return worker.run(suite, test, limits=request.limits, probes=request.repeats > 1)
+
+
+def _timing(report: Mapping[str, object]) -> Timing:
+    return Timing(float(report["wall_s"]), float(report["cpu_s"]), float(report["probe_s"]))
+
+
+def _first_round(
+    worker: Worker, request: RunRequest, suite: Suite, *, tests: Sequence[int], timings: dict[int, list[Timing]]
+) -> list[TestResult]:
+    """One run of each test; `timings` receives those of the tests that succeed."""
     results = []
     for test in tests:
-        report = worker.run(suite, test, limits=request.limits)
+        report = _run(worker, request, suite, test)
         verdict = _judged(report, suite, test, request)
         results.append(_result(report, test, verdict, worker.name, request))
+        if verdict is Verdict.SUCCESS:
+            timings[test] = [_timing(report)]
         if request.stops_early and verdict not in CONTINUES:
             break
     return results
@@ -57,9 +85,7 @@ def _judged(report: Mapping[str, object], suite: Suite, test: int, request: RunR
     return verdicts.verdict_of(report, expected=suite.expected[test], checker=suite.checker, limits=request.limits)
 
 
-def _result(
-    report: Mapping[str, object], test: int, verdict: Verdict, worker: str, request: RunRequest
-) -> TestResult:
+def _result(report: Mapping[str, object], test: int, verdict: Verdict, worker: str, request: RunRequest) -> TestResult:
     is_timeout = verdict is Verdict.TIME_LIMIT
     return TestResult(
         test=test,
@@ -73,8 +99,39 @@ def _result(
     )
 
 
-def _estimated(result: TestResult, wall_s: list[float]) -> TestResult:
-    """The smallest of the repeats: a disturbed run is only ever slower. Its deviation is that of a single run."""
-    if len(wall_s) == 1:
-        return result
-    return dataclasses.replace(result, wall_s=min(wall_s), wall_std_s=statistics.stdev(wall_s), runs=len(wall_s))
+def estimated(results: Sequence[TestResult], timings: Mapping[int, Sequence[Timing]]) -> tuple[TestResult, ...]:
+    """Replaces the seconds of repeated tests by their estimate and its standard deviation.
+
+    The estimate is the smallest of the undisturbed runs, because disturbance only ever adds; of all runs where none
+    was undisturbed. Few repeats say little about a spread, so that each test's relative spread is drawn towards the
+    spread over all tests of the request, as if that had been seen in PRIOR_RUNS more runs.
+    """
+    probes = [timing.probe_s for runs in timings.values() for timing in runs]
+    fastest_probe_s = min(probes, default=0.0)
+    variances = {test: _relative_variance(runs) for test, runs in timings.items() if len(runs) > 1}
+    pooled = statistics.fmean(variances.values()) if variances else 0.0
+    estimates = []
+    for result in results:
+        runs = timings.get(result.test, ())
+        if len(runs) < 2:
+            estimates.append(result)
+            continue
+        clean = [run for run in runs if run.probe_s <= CLEAN_RATIO * fastest_probe_s] or runs
+        wall_s = min(run.wall_s for run in clean)
+        weight = len(runs) - 1
+        variance = (PRIOR_RUNS * pooled + weight * variances[result.test]) / (PRIOR_RUNS + weight)
+        estimates.append(
+            dataclasses.replace(
+                result,
+                wall_s=wall_s,
+                cpu_s=min(run.cpu_s for run in clean),
+                wall_std_s=wall_s * math.sqrt(variance),
+                runs=len(runs),
+            )
+        )
+    return tuple(estimates)
+
+
+def _relative_variance(runs: Sequence[Timing]) -> float:
+    walls = [run.wall_s for run in runs]
+    return statistics.variance(walls) / max(min(walls), 1e-9) ** 2

@@ -77,6 +77,11 @@ class Suite:
     checker: str = "lines"
 
     def __post_init__(self) -> None:
+        for field, kinds in (("inputs", str), ("expected", str | None)):
+            value = getattr(self, field)
+            is_list = isinstance(value, tuple) and all(isinstance(item, kinds) for item in value)
+            require(is_list, f"suite.{field}", type(value).__name__, "a list of strings")
+        require(isinstance(self.checker, str), "suite.checker", self.checker, "the name of a checker")
         require(len(self.inputs) > 0, "suite.inputs", self.inputs, "at least one test")
         require(
             len(self.inputs) == len(self.expected),
@@ -98,6 +103,8 @@ class RunRequest:
     `tests` are indices into the suite, None for all of them. `repeats` is the number of timed executions of each test.
     `stops_early` ends the run at the first test that neither succeeds nor reaches its time limit; tests that were not
     reached are absent from the result. `returns_output` asks for the program's standard output.
+    `optimization_tests` are those whose durations matter, None where nobody said: a fallback needs to know
+    which seconds it may not invent.
     """
 
     program: str
@@ -109,16 +116,22 @@ class RunRequest:
     seed: int = 0
     returns_output: bool = False
     stops_early: bool = False
+    optimization_tests: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        require(isinstance(self.program, str), "program", type(self.program).__name__, "a string")
+        for field in ("program", "suite_sha256", "language"):
+            value = getattr(self, field)
+            require(isinstance(value, str), field, type(value).__name__, "a string")
+        require(isinstance(self.limits, Limits), "limits", self.limits, "an object")
+        require(isinstance(self.tests, tuple | None), "tests", self.tests, "a list of indices, or null for all")
         is_whole = isinstance(self.repeats, int) and not isinstance(self.repeats, bool)
         require(is_whole and 1 <= self.repeats <= 100, "repeats", self.repeats, "a whole number in [1, 100]")
         is_digest = len(self.suite_sha256) == 64 and set(self.suite_sha256) <= set("0123456789abcdef")
         require(is_digest, "suite_sha256", self.suite_sha256, "64 hexadecimal digits")
         if self.tests is not None:
             require(len(self.tests) > 0, "tests", self.tests, "at least one test, or null for all")
-            require(min(self.tests) >= 0, "tests", self.tests, "indices that are not negative")
+            are_whole = all(isinstance(test, int) and not isinstance(test, bool) for test in self.tests)
+            require(are_whole and min(self.tests) >= 0, "tests", self.tests, "whole numbers that are not negative")
 
     @functools.cached_property
     def sha256(self) -> str:

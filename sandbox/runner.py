@@ -3,6 +3,9 @@
 Standard library alone, so that the file can be started by any interpreter of an image. Speaks length-prefixed JSON on
 its own standard input and output: `program` compiles, `input` stores one test's input in a private file, `run` runs
 the compiled program on it. It holds no expected output and decides no verdict that needs one.
+
+With `--uid N` it runs as root in a container: every program gets the user N, and whatever a program may write to is
+emptied after each run.
 """
 
 import base64
@@ -22,6 +25,8 @@ import threading
 import time
 import traceback
 import types
+from collections.abc import Callable
+from typing import BinaryIO
 
 HEADER = struct.Struct(">I")
 STARTED = struct.Struct("d")
@@ -30,80 +35,84 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PR_SET_CHILD_SUBREAPER = 36
 STDERR_BYTES = 4096
 STACK_BYTES = 512 << 20
+PROBE_STEPS = 20_000
+SHARED_PLACES = ("/tmp", "/dev/shm", "/dev/mqueue", "/var/tmp", "/run/lock")
+OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
+# Number of the system call that removes, by kernel table of shared System V objects.
+SYSV_REMOVERS = {"shm": "shmctl", "sem": "semctl", "msg": "msgctl"}
+IPC_RMID = 0
 
 
 def main() -> None:
     """Serves requests until standard input ends."""
-    control_in, control_out = os.dup(0), os.dup(1)
+    control_in, control_out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "r+b", buffering=0) as null:
         for descriptor in (0, 1):
             os.dup2(null.fileno(), descriptor)
     # Orphans of a test (double forks, daemons) become children of this process, which can then find and kill them.
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    with tempfile.TemporaryDirectory(prefix="runner-") as directory:
-        runner = Runner(directory, private=(control_in, control_out))
+    uid = int(sys.argv[2]) if sys.argv[1:2] == ["--uid"] else None
+    with tempfile.TemporaryDirectory(prefix="runner-", dir=None if uid is None else "/inputs") as directory:
+        runner = Runner(directory, uid=uid)
         gc.collect()
         gc.freeze()
         while (request := receive(control_in)) is not None:
             send(control_out, runner.answer(request))
 
 
-def receive(descriptor: int) -> dict | None:
+def receive(source: BinaryIO) -> dict | None:
     """Next message, or None at the end of the stream."""
-    head = _exactly(descriptor, HEADER.size)
-    if head is None:
-        return None
-    body = _exactly(descriptor, HEADER.unpack(head)[0])
-    return None if body is None else json.loads(body)
+    head = source.read(HEADER.size)
+    return json.loads(source.read(*HEADER.unpack(head))) if len(head) == HEADER.size else None
 
 
-def send(descriptor: int, message: dict) -> None:
+def send(target: BinaryIO, message: dict) -> None:
     body = json.dumps(message).encode()
-    view = memoryview(HEADER.pack(len(body)) + body)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _exactly(descriptor: int, size: int) -> bytes | None:
-    parts = []
-    while size:
-        part = os.read(descriptor, min(size, 1 << 20))
-        if not part:
-            return None
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+    target.write(HEADER.pack(len(body)) + body)
+    target.flush()
 
 
 class Runner:
     """State between requests: the compiled program and the files that hold the inputs of tests."""
 
-    def __init__(self, directory: str, *, private: tuple[int, ...]) -> None:
+    def __init__(self, directory: str, *, uid: int | None) -> None:
         self._directory = directory
-        self._scratch = os.path.join(directory, "scratch")
-        os.mkdir(self._scratch)
-        self._private = private
+        self._uid = uid
+        self._scratch = "/tmp" if uid is not None else os.path.join(directory, "scratch")
+        os.makedirs(self._scratch, exist_ok=True)
         self._code: types.CodeType | None = None
-        self._answers = {"input": self._store, "program": self._compile, "run": self._run, "pin": self._pin}
+        self._source = ""
+        self._becomes = run_as_main
+        self._probe_s = 0.0
+        self._oom_kills = oom_kills()
+        self._answers = {
+            "input": self._store,
+            "forget": self._forget,
+            "program": self._compile,
+            "run": self._run,
+        }
 
     def answer(self, request: dict) -> dict:
         return self._answers[request["do"]](request)
-
-    def _pin(self, request: dict) -> dict:
-        with contextlib.suppress(OSError):
-            os.sched_setaffinity(0, {request["cpu"]})
-        return {"pid": os.getpid()}
 
     def _store(self, request: dict) -> dict:
         with open(self._path(request), "wb") as file:
             file.write(request["text"].encode("utf-8", "surrogatepass"))
         return {}
 
+    def _forget(self, _: dict) -> dict:
+        for name in os.listdir(self._directory):
+            path = os.path.join(self._directory, name)
+            if path != self._scratch:
+                os.unlink(path)
+        return {}
+
     def _path(self, request: dict) -> str:
         return os.path.join(self._directory, f"{request['suite']}-{request['test']}")
 
     def _compile(self, request: dict) -> dict:
-        self._code = None
+        self._code, self._source = None, request["text"]
+        self._becomes = LANGUAGES[request["language"]]
         try:
             self._code = compile(request["text"], "program.py", "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
@@ -116,18 +125,24 @@ class Runner:
         errors = os.memfd_create("errors")
         started_read, started_write = os.pipe()
         source = os.open(self._path(request), os.O_RDONLY)
+        before_s = (self._probe_s or probe()) if request["probes"] else 0.0
         try:
             child = os.fork()
             if child == 0:
                 self._become_program(source, output, errors, started_write, limits)
             os.close(started_write)
             started_write = -1
-            report = watch(child, limits)
+            report = watch(child, limits, uid=self._uid)
+            kills = oom_kills() if report["exit"] == -signal.SIGKILL else self._oom_kills
+            report["oom_killed"], self._oom_kills = kills > self._oom_kills, kills
             report["wall_s"] = report.pop("ended_s") - _start_of(started_read, default=report.pop("forked_s"))
             report["output_bytes"] = os.fstat(output).st_size
             kept = min(report["output_bytes"], limits["output_bytes"] + 1)
             report["output"] = base64.b64encode(os.pread(output, kept, 0)).decode()
             report["errors"] = _tail(errors)
+            # The probe after one run is the probe before the next.
+            self._probe_s = probe() if request["probes"] else 0.0
+            report["probe_s"] = max(before_s, self._probe_s)
             return report
         finally:
             for descriptor in (output, errors, started_read, started_write, source):
@@ -136,9 +151,10 @@ class Runner:
             self._clean_scratch()
 
     def _clean_scratch(self) -> None:
-        if os.listdir(self._scratch):
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            os.makedirs(self._scratch, exist_ok=True)
+        for place in (self._scratch,) if self._uid is None else SHARED_PLACES:
+            empty(place)
+        if self._uid is not None:
+            remove_sysv_objects(self._uid)
 
     def _become_program(self, source: int, output: int, errors: int, started: int, limits: dict) -> None:
         """In the child, never returns: takes its streams and limits, then runs the program as `__main__`."""
@@ -150,7 +166,9 @@ class Runner:
             os.closerange(4, 256)
             os.chdir(self._scratch)
             _limit(limits)
-            exit_code = run_as_main(self._code)
+            if self._uid is not None:
+                become_user(self._uid, processes=limits["processes"])
+            exit_code = self._becomes(self._code, self._source)
         except BaseException:
             traceback.print_exc()
             exit_code = 1
@@ -174,7 +192,89 @@ def _limit(limits: dict) -> None:
         resource.setrlimit(name, (value, value))
 
 
-def run_as_main(code: types.CodeType) -> int:
+def become_user(uid: int, *, processes: int) -> None:
+    """Gives up everything of root. The kernel's memory killer takes this process first, never the runner."""
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    # Room above the limit, so that the watcher sees the excess before the kernel refuses.
+    most = processes + 16
+    resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    os.umask(0o077)
+
+
+def empty(directory: str) -> None:
+    """Removes whatever a run left in a directory."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(directory, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def remove_sysv_objects(uid: int) -> None:
+    """Removes System V shared memory, semaphores and queues: they outlive processes and could carry state."""
+    found = []
+    for kind in SYSV_REMOVERS:
+        with contextlib.suppress(OSError), open(f"/proc/sysvipc/{kind}") as file:
+            found += [(kind, int(row.split()[1])) for row in file.read().splitlines()[1:]]
+    if found:
+        os.waitpid(as_user(uid, lambda: [_remove_sysv(kind, identifier) for kind, identifier in found]), 0)
+
+
+def _remove_sysv(kind: str, identifier: int) -> None:
+    arguments = (identifier, 0, IPC_RMID, 0) if kind == "sem" else (identifier, IPC_RMID, 0)
+    getattr(ctypes.CDLL(None), SYSV_REMOVERS[kind])(*arguments)
+
+
+def as_user(uid: int, action: Callable[[], object]) -> int:
+    """Does something in a process of a user, as only owners may; returns the process, which is to be reaped."""
+    process = os.fork()
+    if process == 0:
+        try:
+            os.setresuid(uid, uid, uid)
+            action()
+        finally:
+            os._exit(0)
+    return process
+
+
+def oom_kills() -> int:
+    """How many processes of this container the kernel has killed for memory; 0 where it does not say."""
+    for path in OOM_COUNTERS:
+        with contextlib.suppress(OSError), open(path) as file:
+            counts = dict(row.split() for row in file)
+            return int(counts.get("oom_kill", 0))
+    return 0
+
+
+def probe() -> float:
+    """Seconds that a fixed loop takes: how fast this core is at the moment."""
+    start_s = time.perf_counter()
+    for _ in range(PROBE_STEPS):
+        pass
+    return time.perf_counter() - start_s
+
+
+def run_fresh(_: types.CodeType, source: str) -> int:
+    """Replaces this process by a fresh interpreter; its start is part of the measured time."""
+    program = os.memfd_create("program", 0)
+    os.write(program, source.encode("utf-8", "surrogatepass"))
+    os.lseek(program, 0, os.SEEK_SET)
+    os.write(3, STARTED.pack(time.monotonic()))
+    os.close(3)
+    os.execv(sys.executable, [sys.executable, f"/proc/self/fd/{program}"])
+
+
+def run_as_main(code: types.CodeType, _: str = "") -> int:
     """Runs compiled code as a plain `python program.py` would and returns the exit status."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)
@@ -219,7 +319,11 @@ def _status_of(code: object) -> int:
     return 1
 
 
-def watch(child: int, limits: dict) -> dict:
+# Further languages are further ways to become a program: take the compiled code and its source, return the exit status.
+LANGUAGES = {"python3": run_as_main, "python3_fresh": run_fresh}
+
+
+def watch(child: int, limits: dict, *, uid: int | None) -> dict:
     """Waits for a child, ends it at a limit, kills whatever it left behind, and reports what it used."""
     forked_s = time.monotonic()
     deadline_s = forked_s + limits["wall_s"]
@@ -238,7 +342,7 @@ def watch(child: int, limits: dict) -> dict:
     finally:
         os.close(handle)
     _kill_group(child)
-    kill_descendants()
+    kill_descendants(uid)
     return {
         "forked_s": forked_s,
         "ended_s": ended_s,
@@ -254,11 +358,17 @@ def _excess(child: int, limits: dict) -> str:
     tree = descendants(child)
     if len(tree) > limits["processes"]:
         return "processes"
-    resident_bytes = 0
-    for process in tree:
-        with contextlib.suppress(OSError, IndexError), open(f"/proc/{process}/statm") as file:
-            resident_bytes += int(file.read().split()[1]) * PAGE_BYTES
-    return "memory" if resident_bytes > limits["memory_bytes"] else ""
+    # A forked process shares the runner's own pages; only what it adds counts, but for the first.
+    shared_bytes = resident_bytes(os.getpid())
+    used_bytes = resident_bytes(child)
+    used_bytes += sum(max(0, resident_bytes(process) - shared_bytes) for process in tree[1:])
+    return "memory" if used_bytes > limits["memory_bytes"] else ""
+
+
+def resident_bytes(process: int) -> int:
+    with contextlib.suppress(OSError, IndexError), open(f"/proc/{process}/statm") as file:
+        return int(file.read().split()[1]) * PAGE_BYTES
+    return 0
 
 
 def descendants(root: int) -> list[int]:
@@ -285,9 +395,14 @@ def _kill_group(child: int) -> None:
         os.killpg(child, signal.SIGKILL)
 
 
-def kill_descendants() -> None:
-    """Kills and reaps everything that still hangs below this process."""
+def kill_descendants(uid: int | None) -> None:
+    """Kills and reaps everything that still hangs below this process.
+
+    Killing one by one loses the race against a fork bomb; a signal to all processes of a user at once does not.
+    """
     while orphans := _children(os.getpid()):
+        if uid is not None:
+            orphans.append(as_user(uid, lambda: os.kill(-1, signal.SIGKILL)))
         for process in orphans:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)

@@ -6,6 +6,15 @@ from sandbox import checkers
 from sandbox.protocol import Limits, Verdict
 
 KILLED_FOR = {"time": Verdict.TIME_LIMIT, "memory": Verdict.MEMORY_LIMIT, "processes": Verdict.PROCESS_LIMIT}
+# A refusal of the kernel reaches a program as an exception; these are limits, not mistakes of the program.
+EXCEPTIONS = {
+    "MemoryError": Verdict.MEMORY_LIMIT,
+    "OSError: [Errno 12]": Verdict.MEMORY_LIMIT,
+    "BlockingIOError: [Errno 11]": Verdict.PROCESS_LIMIT,
+    "RuntimeError: can't start new thread": Verdict.PROCESS_LIMIT,
+    "OSError: [Errno 27]": Verdict.OUTPUT_LIMIT,
+    "OSError: [Errno 28]": Verdict.OUTPUT_LIMIT,
+}
 SIGXCPU = -24
 SIGXFSZ = -25
 
@@ -23,7 +32,7 @@ def verdict_of(report: Mapping[str, object], *, expected: str | None, checker: s
     if report["output_bytes"] > limits.output_bytes or report["exit"] == SIGXFSZ:
         return Verdict.OUTPUT_LIMIT
     if report["exit"] != 0:
-        return Verdict.MEMORY_LIMIT if _ran_out_of_memory(str(report["errors"])) else Verdict.RUNTIME_ERROR
+        return _failure_of(report)
     if expected is None:
         return Verdict.SUCCESS
     output = text_of(report["output"])
@@ -39,6 +48,9 @@ def text_of(output: bytes) -> str | None:
         return None
 
 
-def _ran_out_of_memory(errors: str) -> bool:
-    rows = [row for row in errors.splitlines() if row.strip()]
-    return bool(rows) and rows[-1].startswith("MemoryError")
+def _failure_of(report: Mapping[str, object]) -> Verdict:
+    if report["oom_killed"]:
+        return Verdict.MEMORY_LIMIT
+    rows = [row for row in str(report["errors"]).splitlines() if row.strip()]
+    last = rows[-1] if rows else ""
+    return next((verdict for start, verdict in EXCEPTIONS.items() if last.startswith(start)), Verdict.RUNTIME_ERROR)

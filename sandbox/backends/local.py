@@ -1,90 +1,87 @@
-"""Edge: one runner process on this machine, without a container: for trusted code, tests and machines with no engine.
+"""Edge: runner processes on this machine, without a container: for trusted code, tests and machines with no engine.
 
 The same runner serves every backend; what differs is only what stands around it.
 """
 
-import base64
-import dataclasses
+import logging
+import os
 import pathlib
+import platform
+import select
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
 
-from sandbox import protocol, runner
+from sandbox import runner
+from sandbox.backends.worker import Worker
 
+_LOG = logging.getLogger(__name__)
 RUNNER = pathlib.Path(runner.__file__)
 STOP_S = 5.0
 
 
-class WorkerLost(RuntimeError):
-    """The runner went away in the middle of a request."""
+class LocalChannel:
+    """Pipes to a runner process pinned to one core."""
 
-
-class LocalWorker:
-    """A runner process pinned to one core, with the suites and the program that it already knows."""
-
-    backend = "local"
-
-    def __init__(self, name: str, *, cpu: int | None) -> None:
-        self.name = name
-        self._cpu = cpu
-        self._process: subprocess.Popen | None = None
-        self._known: set[tuple[str, int]] = set()
-        self._program: tuple[str, str | None] | None = None
-
-    def compile(self, program: str) -> str | None:
-        """Makes `program` the current one; returns why it does not compile, or None."""
-        if self._program is None or self._program[0] != program:
-            answer = self._ask({"do": "program", "text": program})
-            self._program = (program, answer["error"])
-        return self._program[1]
-
-    def run(self, suite: protocol.Suite, test: int, *, limits: protocol.Limits) -> Mapping[str, object]:
-        """Runs the current program once on one test; raises WorkerLost where the runner dies."""
-        place = {"suite": suite.sha256, "test": test}
-        if (suite.sha256, test) not in self._known:
-            self._ask({"do": "input", "text": suite.inputs[test], **place})
-            self._known.add((suite.sha256, test))
-        answer = self._ask({"do": "run", "limits": dataclasses.asdict(limits), **place})
-        answer["output"] = base64.b64decode(answer["output"])
-        return answer
-
-    def stop(self) -> None:
-        """Ends the runner; whatever it was running ends with it."""
-        process, self._process = self._process, None
-        self._known.clear()
-        self._program = None
-        if process is None:
-            return
-        process.stdin.close()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
-
-    def _start(self) -> None:
+    def __init__(self, *, cpu: int | None) -> None:
         # -I keeps the caller's environment and directory out of the programs' view of the world.
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [sys.executable, "-I", str(RUNNER)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
             start_new_session=True,
         )
-        if self._cpu is not None:
-            self._ask({"do": "pin", "cpu": self._cpu})
+        if cpu is not None:
+            os.sched_setaffinity(self.process.pid, {cpu})
 
-    def _ask(self, request: dict) -> dict:
-        if self._process is None:
-            self._start()
+    def send(self, message: bytes) -> None:
+        view = memoryview(message)
+        while view:
+            view = view[os.write(self.process.stdin.fileno(), view) :]
+
+    def receive(self, size: int, *, timeout_s: float) -> bytes:
+        deadline_s = time.monotonic() + timeout_s
+        source = self.process.stdout.fileno()
+        parts = []
+        while size:
+            if not select.select([source], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
+                raise TimeoutError(f"no answer in {timeout_s:g} s")
+            part = os.read(source, min(size, 1 << 20))
+            if not part:
+                raise ConnectionError("the runner has ended")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        self.process.stdin.close()
         try:
-            runner.send(self._process.stdin.fileno(), request)
-            answer = runner.receive(self._process.stdout.fileno())
-        except OSError:
-            answer = None
-        if answer is None:
-            self.stop()
-            raise WorkerLost(f"worker {self.name} was lost during {request['do']!r}")
-        return answer
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+
+def workers(count: int) -> list[Worker]:
+    """`count` workers, one for each core while there are enough; with more of them nothing is pinned."""
+    _LOG.info("local sandbox with %d workers: no container around programs, for trusted code", count)
+    cores = sorted(os.sched_getaffinity(0))
+    pins = cores[:count] if count <= len(cores) else [None] * count
+    return [Worker(f"local-{n}", open_channel=lambda cpu=cpu: LocalChannel(cpu=cpu)) for n, cpu in enumerate(pins)]
+
+
+def identity() -> dict[str, str]:
+    """What measures: enough to tell whether two durations came from comparable places."""
+    return {
+        "service": "local",
+        "backend": "local",
+        "image": f"python-{platform.python_version()}",
+        "host": host_name(),
+        "calibration": "identity",
+    }
+
+
+def host_name() -> str:
+    return f"{platform.machine()}-{os.cpu_count()}-cores-{sys.platform}"

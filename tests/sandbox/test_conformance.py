@@ -1,4 +1,4 @@
-"""The local backend, with real processes: what programs may do, what ends them, and what is reported."""
+"""One conformance suite for all backends: what programs may do, what ends them, and what is reported."""
 
 import os
 import signal
@@ -8,15 +8,18 @@ import pytest
 
 from sandbox import client, protocol
 from sandbox.protocol import Limits, RunRequest, Suite, Verdict
+from tests.sandbox.engine import require_docker
 
 MEBIBYTE = 1 << 20
 SUITE = Suite(inputs=("3\n", "4\n", "5 6\n"), expected=("6\n", "8\n", "10\n"))
 LIMITS = Limits(wall_s=1.0, memory_bytes=512 * MEBIBYTE, output_bytes=MEBIBYTE)
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with client.connect("local", workers=2) as connected:
+@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
+def sandbox(request):
+    if request.param == "docker":
+        require_docker()
+    with client.connect(request.param, workers=2) as connected:
         connected.upload(SUITE)
         yield connected
 
@@ -171,7 +174,7 @@ def test_a_lost_runner_is_replaced_and_the_run_reported_once():
     with client.connect("local", workers=1) as connected:
         connected.upload(SUITE)
         assert run(connected, DOUBLE)[0].verdict is Verdict.SUCCESS
-        os.kill(connected._workers[0]._process.pid, signal.SIGKILL)
+        os.kill(connected.service.workers[0]._channel.process.pid, signal.SIGKILL)
         results = run(connected, DOUBLE, tests=(0, 1))
         assert [r.verdict for r in results] == [Verdict.SUCCESS] * 2
 
@@ -236,7 +239,7 @@ def test_closing_ends_every_process_at_once():
     connected = client.connect("local", workers=2)
     connected.upload(SUITE)
     run(connected, DOUBLE)
-    pids = [worker._process.pid for worker in connected._workers if worker._process]
+    pids = [worker._channel.process.pid for worker in connected.service.workers if worker._channel]
     start_s = time.monotonic()
     connected.close()
     assert time.monotonic() - start_s < 5

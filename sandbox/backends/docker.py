@@ -1,0 +1,152 @@
+"""Edge: one long-lived container for each worker, with nothing that a program could use against its neighbours.
+
+No network, a read-only root, small memory file systems for what must be writable, no capability for programs, no new
+privileges, the engine's seccomp profile, one core, and limits on memory and processes. The runner inside is root
+without most of root's powers and gives every program a user of its own. A container ends with its connection, so that a
+killed server leaves none behind.
+"""
+
+import os
+import pathlib
+import socket
+import struct
+import time
+import uuid
+
+import docker
+
+from sandbox import runner
+from sandbox.backends.local import host_name
+from sandbox.backends.worker import Worker
+
+IMAGE = "optimrl-sandbox:1"
+LABEL = "optimrl.sandbox"
+MEMORY_BYTES = 2 << 30
+PIDS = 512
+FIRST_UID = 20_000
+FRAME = struct.Struct(">BxxxL")
+STDERR = 2
+# What the runner itself needs: to become a program's user, to kill it, and to empty its directories.
+CAPABILITIES = ["SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER"]
+WRITABLE = {"/inputs": "size=256m,mode=0700", "/tmp": "size=64m,mode=1777,nr_inodes=8192"}
+
+
+class DockerUnavailable(OSError):
+    """The engine or the image is missing; the message says what to do."""
+
+
+class DockerChannel:
+    """The standard streams of a container whose first process is the runner."""
+
+    def __init__(self, *, cpu: int | None, uid: int, image: str) -> None:
+        self._buffer = bytearray()
+        try:
+            self.container = self._create(cpu=cpu, uid=uid, image=image)
+            stream = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+            self._stream = self.container.attach_socket(params=stream)
+            self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
+            self.container.start()
+        except docker.errors.DockerException as error:
+            raise DockerUnavailable(f"the container did not start: {error}") from error
+
+    def _create(self, *, cpu: int | None, uid: int, image: str) -> docker.models.containers.Container:
+        return engine().containers.create(
+            image,
+            # The runner travels as text: the engine may be on another machine.
+            ["python3", "-I", "-c", pathlib.Path(runner.__file__).read_text(), "--uid", str(uid)],
+            name=f"optimrl-sandbox-{uuid.uuid4().hex[:12]}",
+            labels={LABEL: str(os.getpid())},
+            stdin_open=True,
+            detach=False,
+            auto_remove=True,
+            network_mode="none",
+            read_only=True,
+            tmpfs=WRITABLE,
+            cap_drop=["ALL"],
+            cap_add=CAPABILITIES,
+            security_opt=["no-new-privileges"],
+            pids_limit=PIDS,
+            mem_limit=MEMORY_BYTES,
+            memswap_limit=MEMORY_BYTES,
+            cpuset_cpus=None if cpu is None else str(cpu),
+            log_config=docker.types.LogConfig(type="none"),
+            environment={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+            user="0:0",
+        )
+
+    def send(self, message: bytes) -> None:
+        self._socket.settimeout(None)
+        self._socket.sendall(message)
+
+    def receive(self, size: int, *, timeout_s: float) -> bytes:
+        deadline_s = time.monotonic() + timeout_s
+        while len(self._buffer) < size:
+            kind, length = FRAME.unpack(self._exactly(FRAME.size, deadline_s))
+            part = self._exactly(length, deadline_s)
+            if kind != STDERR:
+                self._buffer += part
+        part = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return part
+
+    def _exactly(self, size: int, deadline_s: float) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            self._socket.settimeout(max(0.001, deadline_s - time.monotonic()))
+            part = self._socket.recv(size - len(parts))
+            if not part:
+                raise ConnectionError("the container has ended")
+            parts += part
+        return bytes(parts)
+
+    def close(self) -> None:
+        self._stream.close()
+        self._socket.close()
+        try:
+            self.container.remove(force=True)
+        except (docker.errors.NotFound, docker.errors.APIError):
+            # Gone already, or the engine is removing it: both are what was asked for.
+            return
+
+
+def engine() -> docker.DockerClient:
+    """The engine that the environment names; raises DockerUnavailable with advice where none answers."""
+    try:
+        return docker.from_env(timeout=60)
+    except docker.errors.DockerException as error:
+        raise DockerUnavailable(
+            f"no Docker engine answers ({error}): start one, or use the local backend for trusted code"
+        ) from None
+
+
+def require_image(image: str = IMAGE) -> str:
+    """Identity of the image; raises DockerUnavailable where it was not built."""
+    try:
+        return engine().images.get(image).id
+    except docker.errors.ImageNotFound:
+        raise DockerUnavailable(f"image {image} is missing: build it with `make sandbox-image`") from None
+
+
+def workers(count: int, *, image: str = IMAGE) -> list[Worker]:
+    """`count` workers in containers, each pinned to a core of its own while there are enough."""
+    require_image(image)
+    cores = sorted(os.sched_getaffinity(0))
+    pins = cores[:count] if count <= len(cores) else [None] * count
+    return [
+        Worker(
+            f"docker-{n}",
+            open_channel=lambda cpu=cpu, uid=FIRST_UID + n: DockerChannel(cpu=cpu, uid=uid, image=image),
+        )
+        for n, cpu in enumerate(pins)
+    ]
+
+
+def identity(image: str = IMAGE) -> dict[str, str]:
+    """What measures; the image by its content."""
+    return {
+        "service": "local",
+        "backend": "docker",
+        "image": require_image(image),
+        "host": host_name(),
+        "calibration": "identity",
+    }

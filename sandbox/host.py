@@ -1,0 +1,136 @@
+"""Edge: what on this host disturbs timing, with one line of advice each. `python -m sandbox.host`."""
+
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+STEAL_SHARE = 0.005
+SAMPLE_S = 0.2
+CPU = pathlib.Path("/sys/devices/system/cpu")
+
+
+class Finding(NamedTuple):
+    """One look at the host: what was found, whether timing can live with it, and what to do otherwise."""
+
+    name: str
+    value: str
+    is_fit: bool
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.value}" if self.is_fit else f"{self.name}: {self.value} - {self.advice}"
+
+
+def governor() -> Finding:
+    value = _read(CPU / "cpu0/cpufreq/scaling_governor")
+    return Finding("governor", value, value in ("performance", "unknown"), "cpupower frequency-set -g performance")
+
+
+def turbo() -> Finding:
+    value = {"1": "off", "0": "on"}.get(_read(CPU / "intel_pstate/no_turbo"), "unknown")
+    return Finding("turbo", value, value != "on", "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo")
+
+
+def siblings() -> Finding:
+    value = _read(CPU / "smt/active")
+    value = {"1": "shared cores", "0": "off"}.get(value, "unknown")
+    return Finding("smt", value, value != "shared cores", "echo off > /sys/devices/system/cpu/smt/control")
+
+
+def steal() -> Finding:
+    before, after = _processor_ticks(), None
+    time.sleep(SAMPLE_S)
+    after = _processor_ticks()
+    ticks = [late - early for early, late in zip(before, after, strict=True)]
+    share = ticks[7] / max(1, sum(ticks)) if len(ticks) > 7 else 0.0
+    return Finding("steal", f"{share:.1%}", share <= STEAL_SHARE, "move to a host whose cores are not oversold")
+
+
+def swap() -> Finding:
+    rows = _read(pathlib.Path("/proc/swaps")).splitlines()
+    value = "on" if len(rows) > 1 else "off"
+    return Finding("swap", value, value == "off", "swapoff -a")
+
+
+def cgroup() -> Finding:
+    is_v2 = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    return Finding("cgroup", "v2" if is_v2 else "v1", True, "")
+
+
+def clock_source() -> Finding:
+    value = _read(pathlib.Path("/sys/devices/system/clocksource/clocksource0/current_clocksource"))
+    is_fit = value in ("tsc", "kvm-clock", "arch_sys_counter", "unknown")
+    return Finding("clock source", value, is_fit, "boot with clocksource=tsc")
+
+
+def isolated_cores() -> Finding:
+    value = _read(CPU / "isolated") or "none"
+    return Finding("isolated cores", value, value not in ("none",), "boot with isolcpus= for the workers' cores")
+
+
+def load() -> Finding:
+    one_minute, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    is_fit = one_minute <= 0.5 * cores
+    return Finding("load", f"{one_minute:.1f} on {cores} cores", is_fit, "give the workers' cores to nothing else")
+
+
+def instruction_counter() -> Finding:
+    value = _read(pathlib.Path("/proc/sys/kernel/perf_event_paranoid"))
+    has_events = pathlib.Path("/sys/bus/event_source/devices/cpu").exists()
+    return Finding("instruction counter", f"{'present' if has_events else 'absent'} (paranoid {value})", True, "")
+
+
+CHECKS: tuple[Callable[[], Finding], ...] = (
+    governor,
+    turbo,
+    siblings,
+    steal,
+    swap,
+    cgroup,
+    clock_source,
+    isolated_cores,
+    load,
+    instruction_counter,
+)
+# Without these alone a host still measures well; they are advice, not a verdict.
+OPTIONAL = ("isolated cores", "smt", "turbo")
+
+
+def inspect() -> list[Finding]:
+    """All findings, in a fixed order; takes a fifth of a second, for the processor's ticks."""
+    return [check() for check in CHECKS]
+
+
+def unfit(findings: Sequence[Finding]) -> list[str]:
+    """Names of what makes durations from this host doubtful; they are stamped on results."""
+    return [finding.name for finding in findings if not finding.is_fit and finding.name not in OPTIONAL]
+
+
+def _read(path: pathlib.Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return "unknown"
+
+
+def _processor_ticks() -> list[int]:
+    rows = _read(pathlib.Path("/proc/stat")).splitlines()
+    return [int(word) for word in rows[0].split()[1:]] if rows and rows[0].startswith("cpu ") else []
+
+
+def main() -> int:
+    from rich import console, table
+
+    findings = inspect()
+    shown = table.Table("check", "found", "fit", "advice")
+    for finding in findings:
+        shown.add_row(finding.name, finding.value, "yes" if finding.is_fit else "no", finding.advice)
+    console.Console().print(shown)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""Edge: a fixed set of workers behind a bounded queue, and the counts that say how they fare.
+
+A worker that is lost in the middle of a request is replaced, and the request runs again from its start on whichever
+worker is free; it is answered once. Workers are recycled after a number of runs and set aside for a while when they
+keep failing. A request that no attempt could settle is answered with `sandbox_fault` on every test.
+"""
+
+import collections
+import concurrent.futures
+import dataclasses
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+
+from sandbox import checkers, measurement
+from sandbox.backends.worker import Worker, WorkerLost
+from sandbox.protocol import InvalidRequestError, RunRequest, RunResult, Suite, TestResult, Verdict, require
+
+_LOG = logging.getLogger(__name__)
+LANGUAGES = ("python3", "python3_fresh")
+ATTEMPTS = 3
+QUARANTINE_S = 5.0
+
+
+class PoolFull(RuntimeError):
+    """The queue holds as much as it may: ask again later. Nothing was lost."""
+
+
+class UnknownSuite(InvalidRequestError):
+    """The suite was never uploaded, or was forgotten to make room: upload it again."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolSettings:
+    """`recycle_after` is a number of runs, `queue_limit` of requests that wait or run, `suite_characters` of suites."""
+
+    recycle_after: int = 20_000
+    queue_limit: int = 1_000_000
+    suite_characters: int = 1 << 40
+
+
+class Pool:
+    """Workers with a life; safe to use from several threads."""
+
+    def __init__(
+        self, workers: Sequence[Worker], *, measured_under: dict[str, str], settings: PoolSettings | None = None
+    ) -> None:
+        self.workers = list(workers)
+        self.measured_under = measured_under
+        self.counts: collections.Counter[str] = collections.Counter()
+        self._settings = settings or PoolSettings()
+        self._suites: collections.OrderedDict[str, Suite] = collections.OrderedDict()
+        self._suite_characters = 0
+        self._lock = threading.Lock()
+        self._is_closing = threading.Event()
+        self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        for worker in self.workers:
+            self._idle.put(worker)
+        self._threads = concurrent.futures.ThreadPoolExecutor(len(self.workers), thread_name_prefix="sandbox")
+
+    def upload(self, suite: Suite) -> str:
+        """Makes a suite known; the oldest ones go where all together exceed the pool's memory."""
+        checkers.checker_named(suite.checker)
+        with self._lock:
+            if suite.sha256 not in self._suites:
+                self._suites[suite.sha256] = suite
+                self._suite_characters += _size(suite)
+                while self._suite_characters > self._settings.suite_characters and len(self._suites) > 1:
+                    _, oldest = self._suites.popitem(last=False)
+                    self._suite_characters -= _size(oldest)
+        return suite.sha256
+
+    def suite_of(self, request: RunRequest) -> Suite:
+        """The suite of a request; raises for a request that cannot run here, naming the field."""
+        require(request.language in LANGUAGES, "language", request.language, f"one of {', '.join(LANGUAGES)}")
+        with self._lock:
+            suite = self._suites.get(request.suite_sha256)
+        if suite is None:
+            raise UnknownSuite(f"suite_sha256 = {request.suite_sha256!r}: expected the hash of an uploaded suite")
+        for test in request.tests or ():
+            require(test < len(suite.inputs), "tests", test, f"indices below {len(suite.inputs)}")
+        return suite
+
+    def submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]:
+        """Queues a request; raises PoolFull where the queue is at its limit."""
+        suite = self.suite_of(request)
+        with self._lock:
+            if self.counts["queued"] >= self._settings.queue_limit:
+                self.counts["refused"] += 1
+                raise PoolFull(f"{self.counts['queued']} requests wait or run")
+            self.counts["queued"] += 1
+        future = self._threads.submit(self._answer, request, suite)
+        future.add_done_callback(self._dequeue)
+        return future
+
+    def close(self) -> None:
+        """Finishes what runs, drops what waits, ends all workers."""
+        self._is_closing.set()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for worker in self.workers:
+            worker.stop()
+
+    def _dequeue(self, _: concurrent.futures.Future[RunResult]) -> None:
+        self._count(queued=-1)
+
+    def _count(self, **changes: int) -> None:
+        with self._lock:
+            self.counts.update(changes)
+
+    def _answer(self, request: RunRequest, suite: Suite) -> RunResult:
+        reason = ""
+        for attempt in range(ATTEMPTS):
+            worker = self._idle.get()
+            is_lost = False
+            try:
+                results = measurement.measure(worker, request, suite)
+            except WorkerLost as lost:
+                is_lost, reason = True, str(lost)
+                self._count(lost_workers=1)
+                _LOG.warning("%s (attempt %d of %d)", lost, attempt + 1, ATTEMPTS)
+            else:
+                self._count(requests=1, runs=sum(result.runs for result in results))
+                return RunResult(request.sha256, results, self.measured_under)
+            finally:
+                self._return(worker, is_suspect=is_lost and attempt > 0)
+        self._count(requests=1, faults=1)
+        tests = range(len(suite.inputs)) if request.tests is None else request.tests
+        faults = tuple(TestResult(t, Verdict.SANDBOX_FAULT, 0.0, worker=worker.name, detail=reason) for t in tests)
+        return RunResult(request.sha256, faults, self.measured_under)
+
+    def _return(self, worker: Worker, *, is_suspect: bool) -> None:
+        """Recycles a worn worker; a worker that fails again and again rests while others are there."""
+        if worker.runs >= self._settings.recycle_after:
+            worker.stop()
+            self._count(recycled_workers=1)
+        if is_suspect and len(self.workers) > 1 and not self._is_closing.is_set():
+            self._count(quarantined_workers=1)
+            timer = threading.Timer(QUARANTINE_S, self._idle.put, [worker])
+            timer.daemon = True
+            timer.start()
+        else:
+            self._idle.put(worker)
+
+
+def open_pool(backend: str, *, workers: int, settings: PoolSettings | None = None) -> Pool:
+    """A pool on a backend by name; raises DockerUnavailable (an OSError) where its engine or image is missing."""
+    require(backend in BACKENDS, "backend", backend, f"one of {', '.join(BACKENDS)}")
+    require(isinstance(workers, int) and 1 <= workers <= 1024, "workers", workers, "a whole number in [1, 1024]")
+    return BACKENDS[backend](workers, settings)
+
+
+def _local(workers: int, settings: PoolSettings | None) -> Pool:
+    from sandbox.backends import local
+
+    return Pool(local.workers(workers), measured_under=local.identity(), settings=settings)
+
+
+def _docker(workers: int, settings: PoolSettings | None) -> Pool:
+    # Imported here, because the SDK is slow to import and trusted code does not need it.
+    from sandbox.backends import docker
+
+    return Pool(docker.workers(workers), measured_under=docker.identity(), settings=settings)
+
+
+BACKENDS: dict[str, Callable[[int, PoolSettings | None], Pool]] = {"local": _local, "docker": _docker}
+
+
+def _size(suite: Suite) -> int:
+    return sum(map(len, suite.inputs)) + sum(len(text or "") for text in suite.expected)

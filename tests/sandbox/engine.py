@@ -1,0 +1,17 @@
+"""Edge: whether a Docker engine with the sandbox's image is there for the tests that need one."""
+
+import os
+
+import pytest
+
+from sandbox.backends import docker
+
+
+def require_docker() -> None:
+    """Skips with the reason where no engine or image answers, fails where OPTIMRL_REQUIRE_DOCKER=1 asks for one."""
+    try:
+        docker.require_image()
+    except docker.DockerUnavailable as error:
+        if os.environ.get("OPTIMRL_REQUIRE_DOCKER") == "1":
+            raise
+        pytest.skip(str(error))
