@@ -39,7 +39,7 @@ class Remote:
     def __init__(
         self, urls: Sequence[str], *, concurrency: int, token: str = "", fallback_policy: str = "discard"
     ) -> None:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         limits = httpx.Limits(max_connections=concurrency + 4)
         self._servers = [httpx.Client(base_url=url, headers=headers, limits=limits, trust_env=False) for url in urls]
         self._turn = itertools.cycle(range(len(urls)))

@@ -38,7 +38,6 @@ STACK_BYTES = 512 << 20
 PROBE_STEPS = 20_000
 SHARED_PLACES = ("/tmp", "/dev/shm", "/dev/mqueue", "/var/tmp", "/run/lock")
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
-# Number of the system call that removes, by kernel table of shared System V objects.
 SYSV_REMOVERS = {"shm": "shmctl", "sem": "semctl", "msg": "msgctl"}
 IPC_RMID = 0
 
@@ -57,11 +56,10 @@ def main() -> None:
         gc.collect()
         gc.freeze()
         while (request := receive(control_in)) is not None:
-            send(control_out, runner.answer(request))
+            send(control_out, runner.answers[request["do"]](request))
 
 
 def receive(source: BinaryIO) -> dict | None:
-    """Next message, or None at the end of the stream."""
     head = source.read(HEADER.size)
     return json.loads(source.read(*HEADER.unpack(head))) if len(head) == HEADER.size else None
 
@@ -80,35 +78,22 @@ class Runner:
         self._uid = uid
         self._scratch = "/tmp" if uid is not None else os.path.join(directory, "scratch")
         os.makedirs(self._scratch, exist_ok=True)
-        self._code: types.CodeType | None = None
-        self._source = ""
+        self._code, self._source = None, ""
         self._becomes = run_as_main
         self._probe_s = 0.0
         self._oom_kills = oom_kills()
-        self._answers = {
-            "input": self._store,
-            "forget": self._forget,
-            "program": self._compile,
-            "run": self._run,
-        }
-
-    def answer(self, request: dict) -> dict:
-        return self._answers[request["do"]](request)
+        self.answers = {"input": self._store, "forget": self._forget, "program": self._compile, "run": self._run}
 
     def _store(self, request: dict) -> dict:
-        with open(self._path(request), "wb") as file:
+        with open(f"{self._directory}/{request['suite']}-{request['test']}", "wb") as file:
             file.write(request["text"].encode("utf-8", "surrogatepass"))
         return {}
 
     def _forget(self, _: dict) -> dict:
-        for name in os.listdir(self._directory):
-            path = os.path.join(self._directory, name)
-            if path != self._scratch:
-                os.unlink(path)
+        for entry in list(os.scandir(self._directory)):
+            if entry.is_file():
+                os.unlink(entry.path)
         return {}
-
-    def _path(self, request: dict) -> str:
-        return os.path.join(self._directory, f"{request['suite']}-{request['test']}")
 
     def _compile(self, request: dict) -> dict:
         self._code, self._source = None, request["text"]
@@ -121,10 +106,9 @@ class Runner:
 
     def _run(self, request: dict) -> dict:
         limits = request["limits"]
-        output = os.memfd_create("output")
-        errors = os.memfd_create("errors")
+        output, errors = os.memfd_create("output"), os.memfd_create("errors")
         started_read, started_write = os.pipe()
-        source = os.open(self._path(request), os.O_RDONLY)
+        source = os.open(f"{self._directory}/{request['suite']}-{request['test']}", os.O_RDONLY)
         before_s = (self._probe_s or probe()) if request["probes"] else 0.0
         try:
             child = os.fork()
@@ -139,7 +123,8 @@ class Runner:
             report["output_bytes"] = os.fstat(output).st_size
             kept = min(report["output_bytes"], limits["output_bytes"] + 1)
             report["output"] = base64.b64encode(os.pread(output, kept, 0)).decode()
-            report["errors"] = _tail(errors)
+            start = max(0, os.fstat(errors).st_size - STDERR_BYTES)
+            report["errors"] = os.pread(errors, STDERR_BYTES, start).decode("utf-8", "replace")
             # The probe after one run is the probe before the next.
             self._probe_s = probe() if request["probes"] else 0.0
             report["probe_s"] = max(before_s, self._probe_s)
@@ -207,32 +192,24 @@ def become_user(uid: int, *, processes: int) -> None:
 
 def empty(directory: str) -> None:
     """Removes whatever a run left in a directory."""
-    try:
-        names = os.listdir(directory)
-    except OSError:
-        return
-    for name in names:
-        path = os.path.join(directory, name)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(directory)):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                os.unlink(entry.path)
 
 
 def remove_sysv_objects(uid: int) -> None:
     """Removes System V shared memory, semaphores and queues: they outlive processes and could carry state."""
-    found = []
-    for kind in SYSV_REMOVERS:
+    calls = []
+    for kind, remover in SYSV_REMOVERS.items():
         with contextlib.suppress(OSError), open(f"/proc/sysvipc/{kind}") as file:
-            found += [(kind, int(row.split()[1])) for row in file.read().splitlines()[1:]]
-    if found:
-        os.waitpid(as_user(uid, lambda: [_remove_sysv(kind, identifier) for kind, identifier in found]), 0)
-
-
-def _remove_sysv(kind: str, identifier: int) -> None:
-    arguments = (identifier, 0, IPC_RMID, 0) if kind == "sem" else (identifier, IPC_RMID, 0)
-    getattr(ctypes.CDLL(None), SYSV_REMOVERS[kind])(*arguments)
+            first = [(remover, int(row.split()[1])) for row in file.read().splitlines()[1:]]
+            calls += [(name, n, 0, IPC_RMID) if kind == "sem" else (name, n, IPC_RMID, 0) for name, n in first]
+    if calls:
+        libc = ctypes.CDLL(None)
+        os.waitpid(as_user(uid, lambda: [getattr(libc, name)(*arguments) for name, *arguments in calls]), 0)
 
 
 def as_user(uid: int, action: Callable[[], object]) -> int:
@@ -373,11 +350,9 @@ def resident_bytes(process: int) -> int:
 
 def descendants(root: int) -> list[int]:
     """A process and everything below it, as far as it still runs."""
-    found, waiting = [], [root]
-    while waiting:
-        process = waiting.pop()
-        found.append(process)
-        waiting += _children(process)
+    found = [root]
+    for process in found:
+        found += _children(process)
     return found
 
 
@@ -413,18 +388,9 @@ def kill_descendants(uid: int | None) -> None:
 
 def _start_of(descriptor: int, *, default: float) -> float:
     """When the program itself began, by the child's clock reading from just before its first instruction."""
-    with contextlib.suppress(OSError):
-        if select.select([descriptor], [], [], 0)[0]:
-            text = os.read(descriptor, STARTED.size)
-            if len(text) == STARTED.size:
-                return STARTED.unpack(text)[0]
-    return default
-
-
-def _tail(descriptor: int) -> str:
-    size = os.fstat(descriptor).st_size
-    start = max(0, size - STDERR_BYTES)
-    return os.pread(descriptor, STDERR_BYTES, start).decode("utf-8", "replace")
+    is_written = select.select([descriptor], [], [], 0)[0]
+    text = os.read(descriptor, STARTED.size) if is_written else b""
+    return STARTED.unpack(text)[0] if len(text) == STARTED.size else default
 
 
 if __name__ == "__main__":
