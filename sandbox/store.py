@@ -11,12 +11,16 @@ import threading
 from sandbox import protocol
 
 BUSY_S = 60.0
+# An answer takes a few kilobytes: the file stays within some gigabytes, and the oldest answers go first.
+MOST_ANSWERS = 1_000_000
+PRUNED_EVERY = 1_000
 
 
 class Store:
     """Answers by the SHA-256 of their request."""
 
-    def __init__(self, path: str | pathlib.Path) -> None:
+    def __init__(self, path: str | pathlib.Path, *, most_answers: int = MOST_ANSWERS) -> None:
+        self._most_answers = most_answers
         self._lock = threading.Lock()
         self._database = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA journal_mode=WAL")
@@ -35,7 +39,10 @@ class Store:
             return
         row = (result.request_sha256, protocol.to_json(result))
         with self._lock:
-            self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", row)
+            added = self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", row)
+            if added.rowcount and added.lastrowid % min(PRUNED_EVERY, self._most_answers) == 0:
+                oldest = added.lastrowid - self._most_answers
+                self._database.execute("DELETE FROM answers WHERE rowid <= ?", (oldest,))
 
     def close(self) -> None:
         with self._lock:

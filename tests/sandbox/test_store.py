@@ -44,6 +44,14 @@ def test_any_change_of_the_question_is_another_question(tmp_path):
         assert store.get(dataclasses.replace(REQUEST, **change)) is None
 
 
+def test_the_oldest_answers_make_room(tmp_path):
+    store = Store(tmp_path / "s", most_answers=10)
+    for n in range(100):
+        store.put(RunResult(f"{n}", ()))
+    kept = [int(row[0]) for row in store._database.execute("SELECT request FROM answers")]
+    assert sorted(kept) == list(range(90, 100))
+
+
 def test_a_second_client_replays_what_the_first_measured(tmp_path):
     path = tmp_path / "s"
     answers = []

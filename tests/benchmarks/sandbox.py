@@ -1,0 +1,212 @@
+"""Edge: measures the sandbox beside a plain pool in the same interleaved call, and prints one JSON line.
+
+`python -m tests.benchmarks.sandbox [--backend=docker] [--reruns=8]`. The plain pool is a `subprocess.run` of Python and
+the program for each test, two at a time, on the wall clock. Disturbed hosts disturb both: read the figures as ratios.
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sandbox import calibration, client
+from sandbox.protocol import Limits, RunRequest, RunResult, Suite, Verdict
+
+REPEATS = 3
+JOBS = 724
+LOADS_PERCENT = (0, 50, 100, 200)
+Z_95 = 1.96
+PROGRAM = "n = int(input())\nt = 0\nfor k in range(n):\n    t += k\nprint(t)\n"
+ONE_MS_LOOP = 20_000
+# About 20, 40, 80, 160 and 320 ms where a million steps take 50 ms.
+LOOPS = (400_000, 800_000, 1_600_000, 3_200_000, 6_400_000)
+REFERENCES = 24
+PERCENTILE_TESTS = 5
+DRIFT = (1.6, 0.03)
+BURNER = "while True: pass"
+
+
+def suite_of(loops: Sequence[int]) -> Suite:
+    return Suite(inputs=tuple(f"{n}\n" for n in loops), expected=tuple(f"{n * (n - 1) // 2}\n" for n in loops))
+
+
+def reference(index: int) -> str:
+    """A program that does (1 + index / 12) times the work of the plain one."""
+    extra = PROGRAM.replace("print(t)", f"for k in range(n * {index} // 12):\n    pass\nprint(t)")
+    return extra if index else PROGRAM
+
+
+@contextlib.contextmanager
+def burners(count: int, *, cpu: int | None = None) -> Iterator[None]:
+    """Processes that never rest, anywhere or on one core."""
+    pin = f"import os; os.sched_setaffinity(0, {{{cpu}}})\n" if cpu is not None else ""
+    started = [subprocess.Popen([sys.executable, "-c", pin + BURNER]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+class PlainPool:
+    """What people do without a sandbox."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._threads = concurrent.futures.ThreadPoolExecutor(2)
+
+    def seconds(self, program: str, suite: Suite) -> list[float]:
+        path = os.path.join(self._directory, f"{abs(hash(program))}.py")
+        with open(path, "w") as file:
+            file.write(program)
+        return list(self._threads.map(lambda text: self._one(path, text), suite.inputs))
+
+    def _one(self, path: str, text: str) -> float:
+        start_s = time.monotonic()
+        subprocess.run([sys.executable, path], input=text, capture_output=True, text=True, check=True)
+        return time.monotonic() - start_s
+
+
+def ask(sandbox: client.Client, suite: Suite, program: str, *, repeats: int = REPEATS, seed: int = 0) -> RunResult:
+    return sandbox.run(RunRequest(program, suite.sha256, repeats=repeats, seed=seed))
+
+
+def seconds(answer: RunResult) -> list[float]:
+    return [result.wall_s for result in answer.results]
+
+
+def speed(sandbox: client.Client, plain: PlainPool, *, tests: int) -> dict[str, float]:
+    """Overhead of a test beyond its program, and throughput against the plain pool."""
+    suite = suite_of([ONE_MS_LOOP] * (tests // 10))
+    sandbox.upload(suite)
+    overheads_ms = []
+    for seed in range(5):
+        start_s = time.monotonic()
+        answer = ask(sandbox, suite, PROGRAM, repeats=1, seed=seed)
+        elapsed_s = time.monotonic() - start_s
+        overheads_ms.append(1000 * (elapsed_s - sum(seconds(answer))) / len(answer.results))
+    ratios = []
+    for seed in range(2):
+        start_s = time.monotonic()
+        sandbox.run_many([RunRequest(PROGRAM, suite.sha256, seed=100 + 10 * seed + n) for n in range(10)])
+        ours_s = (time.monotonic() - start_s) / (10 * len(suite.inputs))
+        start_s = time.monotonic()
+        plain.seconds(PROGRAM, suite)
+        ratios.append((time.monotonic() - start_s) / len(suite.inputs) / ours_s)
+    return {"overhead_ms": statistics.median(overheads_ms), "throughput_ratio": statistics.median(ratios)}
+
+
+def variation(columns: Sequence[Sequence[float]]) -> float:
+    """Median over programs of standard deviation over mean, over the reruns (rows)."""
+    table = np.array(columns)
+    return float(np.median(table.std(axis=0, ddof=1) / table.mean(axis=0)))
+
+
+def rerun(
+    sandbox: client.Client, plain: PlainPool, *, reruns: int, first_seed: int
+) -> tuple[list[RunResult], list[list[float]]]:
+    suite = suite_of(LOOPS)
+    sandbox.upload(suite)
+    pairs = [(ask(sandbox, suite, PROGRAM, seed=first_seed + n), plain.seconds(PROGRAM, suite)) for n in range(reruns)]
+    ours, theirs = zip(*pairs, strict=True)
+    return list(ours), list(theirs)
+
+
+def coverage(answers: Sequence[RunResult]) -> float:
+    """Share of estimates that lie inside the 95 % interval which another run of the same program reported."""
+    hits = [
+        abs(other.wall_s - one.wall_s) <= Z_95 * one.wall_std_s
+        for left, right in itertools.permutations(answers, 2)
+        for one, other in zip(left.results, right.results, strict=True)
+    ]
+    return statistics.fmean(hits)
+
+
+def mean_percentile(candidate_s: Sequence[float], references_s: np.ndarray) -> float:
+    return 100 * float(np.mean(np.mean(references_s < np.array(candidate_s), axis=0)))
+
+
+def percentiles(sandbox: client.Client, plain: PlainPool, *, reruns: int) -> tuple[dict[str, float], np.ndarray]:
+    """How far the place of the same program among the same references moves from rerun to rerun, in points."""
+    suite = suite_of([LOOPS[0] + 100_000 * k for k in range(PERCENTILE_TESTS)])
+    sandbox.upload(suite)
+    programs = [reference(index) for index in range(REFERENCES)]
+    ours = np.array([seconds(ask(sandbox, suite, program)) for program in programs])
+    theirs = np.array([plain.seconds(program, suite) for program in programs])
+    places: dict[str, list[float]] = {"percentile_std_points": [], "plain_percentile_std_points": []}
+    for seed in range(1, reruns + 1):
+        answer = ask(sandbox, suite, programs[REFERENCES // 2], seed=seed)
+        places["percentile_std_points"].append(mean_percentile(seconds(answer), ours))
+        candidate_s = plain.seconds(programs[REFERENCES // 2], suite)
+        places["plain_percentile_std_points"].append(mean_percentile(candidate_s, theirs))
+    fresh = np.array([seconds(ask(sandbox, suite, program, seed=1000)) for program in programs])
+    return {name: statistics.stdev(values) for name, values in places.items()}, np.stack([ours, fresh])
+
+
+def calibrated_spearman(stored_and_fresh_s: np.ndarray) -> float:
+    """Order of all programs as stored, against stored ones after calibration mixed with fresh ones after a drift."""
+    stored_s, measured_s = stored_and_fresh_s
+    fresh_s = DRIFT[0] * measured_s + DRIFT[1]
+    alpha, beta_s = calibration.FAMILIES["affine"].fit(stored_s[::2].ravel(), fresh_s[::2].ravel())
+    mixed_s = fresh_s.copy()
+    mixed_s[::2] = alpha * stored_s[::2] + beta_s
+    return calibration.spearman(stored_s.mean(axis=1), mixed_s.mean(axis=1))
+
+
+def lost_jobs(sandbox: client.Client, *, jobs: int) -> dict[str, int]:
+    """Jobs that did not come back as a success, by background load in percent of the cores."""
+    suite = suite_of([ONE_MS_LOOP, 10 * ONE_MS_LOOP])
+    sandbox.upload(suite)
+    cores = len(os.sched_getaffinity(0))
+    lost = {}
+    for percent in LOADS_PERCENT:
+        limits = Limits(wall_s=10.0)
+        requests = [RunRequest(PROGRAM, suite.sha256, seed=10_000 * percent + n, limits=limits) for n in range(jobs)]
+        with burners(cores * percent // 100):
+            answers = sandbox.run_many(requests)
+        lost[str(percent)] = sum(any(r.verdict is not Verdict.SUCCESS for r in answer.results) for answer in answers)
+    return lost
+
+
+def measure(backend: str, *, reruns: int, jobs: int) -> dict[str, object]:
+    figures: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as directory, client.connect(backend, workers=2) as sandbox:
+        plain = PlainPool(directory)
+        figures |= speed(sandbox, plain, tests=1000)
+        ours, theirs = rerun(sandbox, plain, reruns=reruns, first_seed=0)
+        figures |= {"rerun_cv": variation(list(map(seconds, ours))), "plain_rerun_cv": variation(theirs)}
+        with burners(1, cpu=max(os.sched_getaffinity(0))):
+            loaded, plain_loaded = rerun(sandbox, plain, reruns=reruns, first_seed=500)
+        figures["rerun_cv_loaded"] = variation(list(map(seconds, loaded)))
+        figures["plain_rerun_cv_loaded"] = variation(plain_loaded)
+        places, stored_and_fresh_s = percentiles(sandbox, plain, reruns=reruns)
+        figures |= places
+        figures["interval_coverage"] = coverage(ours)
+        figures["lost_jobs"] = lost_jobs(sandbox, jobs=jobs)
+        figures["spearman_calibrated"] = calibrated_spearman(stored_and_fresh_s)
+        figures["executions_per_test"] = statistics.fmean(r.runs for answer in ours for r in answer.results)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.sandbox", description=__doc__)
+    parser.add_argument("--backend", default="docker")
+    parser.add_argument("--reruns", type=int, default=8)
+    parser.add_argument("--jobs", type=int, default=JOBS)
+    flags = parser.parse_args()
+    print(json.dumps(measure(flags.backend, reruns=flags.reruns, jobs=flags.jobs)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Calls fail at random at every layer: answers may become faults, never wrong."""
+
+import random
+
+import httpx
+import pytest
+
+from sandbox import pool, remote
+from sandbox.backends import local
+from sandbox.backends.worker import Worker, WorkerLost
+from sandbox.protocol import RunRequest, Suite, Verdict
+from tests.sandbox.test_server import serving
+
+FAILURE_SHARE = 0.02
+TESTS = 20
+REQUESTS = 500
+SUITE = Suite(inputs=tuple(f"{n}\n" for n in range(TESTS)), expected=tuple(f"{2 * n}\n" for n in range(TESTS)))
+
+
+class FlakyWorker(Worker):
+    """Loses its runner in one of fifty requests, before or after a program has run."""
+
+    chance = random.Random(1)
+
+    def run(self, *arguments, **options):
+        fate = self.chance.random()
+        if fate < FAILURE_SHARE / TESTS / 2:
+            raise WorkerLost("before the run")
+        answer = super().run(*arguments, **options)
+        if fate > 1 - FAILURE_SHARE / TESTS / 2:
+            self.stop()
+            raise WorkerLost("after the run")
+        return answer
+
+
+@pytest.fixture
+def flaky_http(monkeypatch):
+    chance = random.Random(2)
+    send = httpx.Client.request
+
+    def request(self, *arguments, **options):
+        fate = chance.random()
+        if fate < FAILURE_SHARE / 2:
+            raise httpx.ConnectError("before the request")
+        answer = send(self, *arguments, **options)
+        if fate > 1 - FAILURE_SHARE / 2:
+            raise httpx.ReadError("after the request")
+        return answer
+
+    monkeypatch.setattr(httpx.Client, "request", request)
+    monkeypatch.setattr(remote, "FIRST_PAUSE_S", 0.001)
+
+
+def test_no_correct_program_is_called_wrong(monkeypatch, flaky_http):
+    monkeypatch.setattr(local, "Worker", FlakyWorker)
+    monkeypatch.setattr(pool, "QUARANTINE_S", 0.01)
+    with serving() as (url, workers):
+        service = remote.Remote([url], concurrency=4)
+        service.upload(SUITE)
+        requests = [RunRequest("print(2 * int(input()))", SUITE.sha256, seed=n) for n in range(REQUESTS)]
+        answers = [future.result() for future in [service.submit(request) for request in requests]]
+        service.close()
+        assert workers.counts["lost_workers"] > 0
+    assert service.counts["failed"] > 0
+    assert [answer.request_sha256 for answer in answers] == [request.sha256 for request in requests]
+    verdicts = {result.verdict for answer in answers for result in answer.results}
+    assert verdicts <= {Verdict.SUCCESS, Verdict.SANDBOX_FAULT}
+    assert sum(answer.is_faulted for answer in answers) <= 1
