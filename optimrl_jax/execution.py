@@ -82,11 +82,11 @@ class Executor:
             program=program,
             suite_sha256=self._suite_of(record),
             tests=tests,
-            limits=protocol.Limits(
-                wall_s=min(record.time_limit_s, self._settings.limit_s), memory_bytes=record.memory_limit_bytes
-            ),
+            # The problem's own time limit is a contest's, for its own machine: all families run under one cap (L3052).
+            limits=protocol.Limits(wall_s=self._settings.limit_s, memory_bytes=record.memory_limit_bytes),
             repeats=self._settings.repeats,
             stops_early=stops_early,
+            optimization_tests=record.tests_of(frozenset({int(arrays.TestKind.OPTIMIZATION)})),
         )
 
     def _suite_of(self, record: ProblemRecord) -> str:

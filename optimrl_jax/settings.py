@@ -113,7 +113,7 @@ class RewardSettings:
 class SandboxSettings:
     address: str = setting("local", "local, or http(s)://host:port of a service")
     workers: int = setting(2, "programs timed at the same time by the local backend", POSITIVE)
-    limit_s: float = setting(10.0, "cap of one run, s; problems may ask for less", POSITIVE)
+    limit_s: float = setting(10.0, "cap of one run, s", POSITIVE)
     repeats: int = setting(1, "timed executions of each test", POSITIVE)
     reuse: str = setting("always", "answer equal requests from the store", one_of("always", "never"))
     store: str = setting("", "file of stored executions; empty: executions.sqlite in the workdir")

@@ -18,7 +18,6 @@ from sandbox.protocol import RunRequest, Suite, TestResult, Verdict
 CLEAN_RATIO = 1.08
 # How many repeats the spread over the whole request weighs in the spread of one test.
 PRIOR_RUNS = 4
-CONTINUES = (Verdict.SUCCESS, Verdict.TIME_LIMIT)
 DETAIL_CHARACTERS = 400
 
 
@@ -76,9 +75,15 @@ def _first_round(
         results.append(_result(report, test, verdict, worker.name, request))
         if verdict is Verdict.SUCCESS:
             timings[test] = [_timing(report)]
-        if request.stops_early and verdict not in CONTINUES:
+        if request.stops_early and not _continues(request, test, verdict):
             break
     return results
+
+
+def _continues(request: RunRequest, test: int, verdict: Verdict) -> bool:
+    """False where nothing that follows can matter: after a failure, or a time limit on a test that has to be passed."""
+    tolerates = request.optimization_tests is None or test in request.optimization_tests
+    return verdict is Verdict.SUCCESS or (verdict is Verdict.TIME_LIMIT and tolerates)
 
 
 def _judged(report: Mapping[str, object], suite: Suite, test: int, request: RunRequest) -> Verdict:

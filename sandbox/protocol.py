@@ -104,7 +104,7 @@ class RunRequest:
     `stops_early` ends the run at the first test that neither succeeds nor reaches its time limit; tests that were not
     reached are absent from the result. `returns_output` asks for the program's standard output.
     `optimization_tests` are those whose durations matter, None where nobody said: a fallback needs to know
-    which seconds it may not invent.
+    which seconds it may not invent, and an early stop that a time limit on any other test is a failure.
     """
 
     program: str

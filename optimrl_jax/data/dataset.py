@@ -77,7 +77,7 @@ def load(directory: str | pathlib.Path, split: str) -> list[ProblemRecord]:
         if split not in names:
             raise UserError(f"data split = {split!r}: expected one of {', '.join(names)} in {path}")
         rows = list(builder.as_data_source(split=split))
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, TypeError) as error:
         if isinstance(error, UserError):
             raise
         raise UserError(f"{path}: expected a readable dmc_optim dataset ({str(error).splitlines()[0]})") from None

@@ -1,0 +1,146 @@
+"""The main job, small and whole, through its commands: dataset, SFT, GRPO, a kill in the middle, evaluation.
+
+Every command is a process of its own, as a user starts it.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from optimrl_jax.learner import checkpoints
+
+ROOT = pathlib.Path(__file__).parents[1]
+CONFIG = """
+from configs import base
+
+def get_config():
+    config = base.get_config()
+    config.model.width, config.model.layers, config.model.mlp_width, config.model.vocabulary = 32, 2, 64, 1024
+    config.data.prompt_tokens = config.data.completion_tokens = 96
+    config.data.directory = "dataset"
+    config.sft.steps, config.sft.batch, config.sft.warmup_steps = 40, 8, 5
+    config.sft.checkpoint_every = 20
+    config.grpo.init_from = "sft"
+    config.grpo.steps, config.grpo.problems, config.grpo.rollouts, config.grpo.checkpoint_every = 6, 2, 4, 2
+    config.sandbox.store = "executions.sqlite"
+    config.evaluation.policies = (("sft", "sft"), ("grpo", "whole"))
+    config.evaluation.samples = 4
+    config.evaluation.ks = (1, 2)
+    return config
+"""
+START_S = 240
+
+
+def start(workdir, module, *arguments):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.Popen(command, cwd=workdir, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def finish(process):
+    text = process.communicate(timeout=START_S)[0].decode()
+    assert process.returncode == 0, text
+    return text
+
+
+def command(workdir, module, *arguments):
+    return finish(start(workdir, module, *arguments))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A directory with a small dataset, an SFT policy and an uninterrupted GRPO run named `whole`."""
+    workdir = tmp_path_factory.mktemp("run")
+    (workdir / "config.py").write_text(CONFIG)
+    build = ("--source=mini", "--output=dataset", "--limit=5", "--calls=1", "--repeats=1", "--test_share=0.4")
+    command(workdir, "beam_pipelines.build_dataset", *build, "--min_robust_cv=0")
+    command(workdir, "optimrl_jax.sft", "--config=config.py", "--workdir=sft")
+    command(workdir, "optimrl_jax.train", "--config=config.py", "--workdir=whole")
+    return workdir
+
+
+def parameters(workdir):
+    return jax.tree.leaves(checkpoints.load_policy(workdir).params)
+
+
+def assert_equal_bit_for_bit(left, right):
+    assert len(left) == len(right)
+    for one, other in zip(left, right, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def test_training_moves_the_policy_and_reports_every_step(run):
+    before, after = parameters(run / "sft"), parameters(run / "whole")
+    rows = [json.loads(line) for line in (run / "whole" / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == list(range(6))
+    assert {"reward", "correct_share", "fast_share", "faults", "staleness", "zero_advantage_share"} <= rows[0].keys()
+    assert json.loads((run / "whole" / "summary.json").read_text())["wall_s"] > 0
+    if any(row["updated"] for row in rows):
+        assert any((np.asarray(a) != np.asarray(b)).any() for a, b in zip(before, after, strict=True))
+
+
+def test_two_runs_on_stored_durations_agree_bit_for_bit(run):
+    command(run, "optimrl_jax.train", "--config=config.py", "--workdir=again")
+    assert_equal_bit_for_bit(parameters(run / "whole"), parameters(run / "again"))
+
+
+def test_a_killed_run_goes_on_and_ends_where_an_uninterrupted_one_does(run):
+    job = ("optimrl_jax.train", "--config=config.py", "--workdir=killed")
+    process = start(run, *job)
+    deadline_s = time.monotonic() + START_S
+    folder = run / "killed" / checkpoints.FOLDER
+    while process.poll() is None and not any(path.name.isdigit() for path in folder.glob("*")):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert "going on from the checkpoint" in command(run, *job)
+    assert_equal_bit_for_bit(parameters(run / "whole"), parameters(run / "killed"))
+    steps = [json.loads(line)["step"] for line in (run / "killed" / "metrics.jsonl").read_text().splitlines()]
+    assert steps == list(range(6))
+
+
+def test_evaluation_reports_both_policies_and_replays_without_running_anything(run):
+    first = command(run, "optimrl_jax.evaluate", "--config=config.py", "--workdir=.")
+    assert "pass@1" in first
+    summary = json.loads((run / "summary.json").read_text())
+    for policy in ("sft", "grpo"):
+        assert set(summary["pass@1"][policy]) == {"p100", "p50", "p30", "p10"}
+        for tau, (low, high) in summary["interval"][policy].items():
+            assert 0 <= low <= summary["pass@1"][policy][tau] <= high <= 1
+    assert set(summary["wall_s"]) == {"dataset", "sft", "grpo", "evaluation"}
+    assert (run / "evaluation" / "learning_curve_grpo.png").stat().st_size > 1000
+    again = command(run, "optimrl_jax.evaluate", "--config=config.py", "--workdir=.")
+    assert "replaying the executions stored" in again
+    assert json.loads((run / "summary.json").read_text())["pass@1"] == summary["pass@1"]
+
+
+MISTAKES = [
+    ("train", ["--config.data.directory=absent"], "data.directory = 'absent': expected a directory"),
+    ("train", ["--config.data.train_split=dev"], "data split = 'dev': expected one of"),
+    ("train", ["--config.grpo.init_from=absent"], "absent"),
+    ("train", ["--config.environment.family=fast"], "environment.family = 'fast': expected one of"),
+    ("train", ["--config.reward.composition=sum"], "reward.composition = 'sum': expected one of"),
+    ("train", ["--config.sandbox.address=telnet"], "telnet"),
+    ("sft", ["--config.sft.steps=-1"], "sft.steps = -1: expected a positive number"),
+    ("evaluate", ["--config.evaluation.policies=()"], "evaluation.policies = (): expected at least one"),
+    ("evaluate", ["--config.evaluatoin.samples=3"], "evaluatoin"),
+]
+
+
+@pytest.mark.parametrize(("module", "flags", "message"), MISTAKES)
+def test_a_mistake_ends_a_job_with_one_line_and_exit_code_2(run, module, flags, message):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    job = [sys.executable, "-m", f"optimrl_jax.{module}", "--config=config.py", "--workdir=mistake", *flags]
+    done = subprocess.run(job, cwd=run, env=environment, capture_output=True, text=True, timeout=START_S)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr.splitlines()[-1]
