@@ -183,20 +183,24 @@ def measure(backend: str, *, reruns: int, jobs: int) -> dict[str, object]:
     figures: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as directory, client.connect(backend, workers=2) as sandbox:
         plain = PlainPool(directory)
-        figures |= speed(sandbox, plain, tests=1000)
+        _add(figures, speed(sandbox, plain, tests=1000))
         ours, theirs = rerun(sandbox, plain, reruns=reruns, first_seed=0)
-        figures |= {"rerun_cv": variation(list(map(seconds, ours))), "plain_rerun_cv": variation(theirs)}
+        _add(figures, {"rerun_cv": variation(list(map(seconds, ours))), "plain_rerun_cv": variation(theirs)})
+        runs = [result.runs for answer in ours for result in answer.results]
+        _add(figures, {"interval_coverage": coverage(ours), "executions_per_test": statistics.fmean(runs)})
         with burners(1, cpu=max(os.sched_getaffinity(0))):
             loaded, plain_loaded = rerun(sandbox, plain, reruns=reruns, first_seed=500)
-        figures["rerun_cv_loaded"] = variation(list(map(seconds, loaded)))
-        figures["plain_rerun_cv_loaded"] = variation(plain_loaded)
+        _add(figures, {"rerun_cv_loaded": variation(list(map(seconds, loaded)))})
+        _add(figures, {"plain_rerun_cv_loaded": variation(plain_loaded)})
+        _add(figures, {"lost_jobs": lost_jobs(sandbox, jobs=jobs)})
         places, stored_and_fresh_s = percentiles(sandbox, plain, reruns=reruns)
-        figures |= places
-        figures["interval_coverage"] = coverage(ours)
-        figures["lost_jobs"] = lost_jobs(sandbox, jobs=jobs)
-        figures["spearman_calibrated"] = calibrated_spearman(stored_and_fresh_s)
-        figures["executions_per_test"] = statistics.fmean(r.runs for answer in ours for r in answer.results)
+        _add(figures, places | {"spearman_calibrated": calibrated_spearman(stored_and_fresh_s)})
     return figures
+
+
+def _add(figures: dict[str, object], found: dict[str, object]) -> None:
+    figures |= found
+    print(found, file=sys.stderr, flush=True)
 
 
 def main() -> None:

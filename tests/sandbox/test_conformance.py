@@ -7,6 +7,7 @@ import time
 import pytest
 
 from sandbox import client, protocol
+from sandbox.backends import docker
 from sandbox.protocol import Limits, RunRequest, Suite, Verdict
 from tests.sandbox.engine import require_docker
 
@@ -246,3 +247,24 @@ def test_closing_ends_every_process_at_once():
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("program", [DOUBLE, "print(", "raise ValueError", "while True: pass"])
+def test_a_fresh_interpreter_gives_the_same_verdicts(sandbox, program):
+    forked, fresh = (run(sandbox, program, language=language) for language in ("python3", "python3_fresh"))
+    assert [r.verdict for r in forked] == [r.verdict for r in fresh]
+
+
+def test_a_fresh_interpreter_knows_nothing_of_the_runner(sandbox):
+    program = "import sys\nprint(6 if 'ctypes' not in sys.modules else 7)"
+    assert run(sandbox, program, language="python3_fresh")[0].verdict is Verdict.SUCCESS
+
+
+@pytest.mark.docker
+def test_no_engine_and_no_image_are_errors_that_say_what_to_do(monkeypatch):
+    require_docker()
+    with pytest.raises(docker.DockerUnavailable, match="make sandbox-image"):
+        docker.require_image("no-such-image:1")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    with pytest.raises(docker.DockerUnavailable, match="no Docker engine answers"):
+        docker.require_image()
