@@ -1,6 +1,6 @@
 """Edge: the byte-level BPE tokenizer: trained on statements and programs, stored as `tokenizer.json`.
 
-Any text survives a round trip. A merge may reach over a whole line of code or sentence of a statement, but never beyond:
+Any text survives a round trip. A merge may reach over a whole line of code or sentence of a statement, never beyond:
 programs for small problems repeat lines, and so a small policy composes a dozen lines instead of a hundred fragments
 (94 tokens a program where words and digits stand alone, 15 like this, with 2,048 tokens on the embedded corpus).
 """
