@@ -11,7 +11,7 @@ ROOT := runs/quickstart
 RUN := runs/$(CONFIG)
 JOB := --config=configs/$(CONFIG).py
 
-.PHONY: setup lint test quickstart
+.PHONY: setup lint test quickstart sandbox-image
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -30,6 +30,10 @@ lint: $(STAMP)
 
 test: lint
 	$(RUN_PYTHON) -m pytest $(TESTS)
+
+# The image of the container backend: by Dockerfile where a registry answers, by debootstrap where none does.
+sandbox-image:
+	sandbox/image/build
 
 # Every job goes on where it was stopped; a finished job is done again only if its directory is removed.
 $(ROOT)/dataset/COMPLETE: | $(STAMP)

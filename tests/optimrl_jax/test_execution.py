@@ -1,0 +1,79 @@
+"""Programs become statuses and seconds of the stored tests, through a real sandbox."""
+
+import numpy as np
+import pytest
+
+from optimrl_jax import execution
+from optimrl_jax.arrays import Status, TestKind
+from optimrl_jax.commands import UserError
+from optimrl_jax.settings import SandboxSettings
+from sandbox import protocol
+from tests.optimrl_jax.records import record
+
+ALL = frozenset(TestKind)
+DOUBLE = "print(2 * int(input()))"
+SETTINGS = SandboxSettings(limit_s=0.5)
+
+
+@pytest.fixture(scope="module")
+def executor(tmp_path_factory):
+    store = str(tmp_path_factory.mktemp("store") / "executions.sqlite")
+    with execution.connect(SETTINGS, store=store) as client:
+        yield execution.Executor(client, SETTINGS)
+
+
+def one(executor, program, **options):
+    (run,) = executor.execute([(record(), program)], **({"kinds": ALL} | options))
+    return run
+
+
+def test_every_verdict_has_a_status():
+    assert set(execution.STATUS_OF_VERDICT) == set(protocol.Verdict)
+
+
+def test_a_correct_program_succeeds_everywhere_in_stored_order(executor):
+    run = one(executor, DOUBLE)
+    assert run.status.tolist() == [Status.SUCCESS] * 5
+    assert ((run.duration_s > 0) & (run.duration_s < 0.5)).all()
+
+
+def test_only_the_kinds_asked_for_are_run(executor):
+    run = one(executor, DOUBLE, kinds={TestKind.ADDED})
+    assert run.status.tolist() == [Status.NOT_RUN, Status.SUCCESS, *[Status.NOT_RUN] * 3]
+    assert run.duration_s.tolist()[2:] == [0, 0, 0]
+
+
+def test_a_timeout_is_recorded_at_the_service_cap(executor):
+    run = one(executor, "n = int(input())\nwhile n == 3: pass\nprint(2 * n)")
+    assert run.status.tolist() == [0, 0, 0, Status.TIMEOUT, 0]
+    assert run.duration_s[3] == protocol.SERVICE_CAP_S
+
+
+def test_an_early_stop_leaves_the_rest_unrun(executor):
+    run = one(executor, "n = int(input())\nprint(2 * n if n < 1 else 0)", stops_early=True)
+    assert run.status.tolist() == [Status.SUCCESS, Status.FAILURE, *[Status.NOT_RUN] * 3]
+
+
+def test_a_program_that_does_not_compile_fails_everywhere(executor):
+    assert one(executor, "print(").status.tolist() == [Status.FAILURE] * 5
+
+
+def test_equal_programs_share_one_measurement_and_order_is_kept(executor):
+    attempts = [(record(), DOUBLE), (record(), "print(0)"), (record(), DOUBLE)]
+    seen = []
+    first, wrong, again = executor.execute(attempts, kinds=ALL, on_result=seen.append)
+    np.testing.assert_array_equal(first.duration_s, again.duration_s)
+    assert wrong.status.tolist() == [Status.SUCCESS, *[Status.FAILURE] * 4]
+    assert seen == [1, 2, 3]
+
+
+def test_cpu_seconds_can_feed_rewards(tmp_path):
+    settings = SandboxSettings(limit_s=1.0, duration="cpu")
+    with execution.connect(settings, store=str(tmp_path / "s")) as client:
+        run = one(execution.Executor(client, settings), f"import time\ntime.sleep(0.1)\n{DOUBLE}")
+    assert (run.duration_s < 0.1).all()
+
+
+def test_an_address_where_nothing_answers_is_one_clear_line(tmp_path):
+    with pytest.raises(UserError, match=r"sandbox\.address = 'telnet': expected a sandbox that answers"):
+        execution.connect(SandboxSettings(address="telnet"), store=str(tmp_path / "s"))
