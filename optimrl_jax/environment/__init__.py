@@ -1,10 +1,37 @@
 """Environments: (tests, references, execution) -> (c, c_strict, g, q), as pure functions over padded arrays.
 
-    env = environment.build("qp_ranked", threshold=0.3)
-    outcome = environment.judge(env, tests, references, execution)
+env = environment.build("qp_ranked", threshold=0.3)
+outcome = environment.judge(env, tests, references, execution)
 """
 
+from optimrl_jax.environment.checks import check, check_tau
 from optimrl_jax.environment.composition import Environment, build, judge
 from optimrl_jax.environment.families import FAMILIES, Family, family_named
+from optimrl_jax.environment.metrics import METRICS, Metric, ranking_metrics
+from optimrl_jax.environment.presets import PRESETS, Preset, preset
+from optimrl_jax.environment.service import FALLBACKS, SERVICE_STATES, ServiceState, is_burst, under_state
+from optimrl_jax.environment.shapes import bounded_shapes, shape_for
 
-__all__ = ["FAMILIES", "Environment", "Family", "build", "family_named", "judge"]
+__all__ = [
+    "FALLBACKS",
+    "FAMILIES",
+    "METRICS",
+    "PRESETS",
+    "SERVICE_STATES",
+    "Environment",
+    "Family",
+    "Metric",
+    "Preset",
+    "ServiceState",
+    "bounded_shapes",
+    "build",
+    "check",
+    "check_tau",
+    "family_named",
+    "is_burst",
+    "judge",
+    "preset",
+    "ranking_metrics",
+    "shape_for",
+    "under_state",
+]

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 
 from optimrl_jax.arrays import References
+from optimrl_jax.environment.order import ordered
 
 CAP_S = 10.0
 
@@ -33,6 +34,6 @@ def aggregate_duration(references: References, aggregate: str) -> jnp.ndarray:
     usable = references.is_usable
     count = usable.sum(axis=-1)
     if aggregate == "median":
-        return percentile(jnp.sort(references.duration_s, axis=-1), count, 50.0)
+        return percentile(ordered(references.duration_s), count, 50.0)
     total = jnp.where(usable, references.duration_s, 0.0).sum(axis=-1)
     return jnp.where(count > 0, total / jnp.maximum(count, 1), jnp.inf)

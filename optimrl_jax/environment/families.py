@@ -59,9 +59,7 @@ FAMILIES: dict[str, Family] = {
         _filtered("relative_filter", PERCENTS, filter_name="relative"),
         Family("absolute_timeout", limit="absolute", grid={"limit": DURATIONS_S, "tolerance": TOLERANCES}),
         Family("relative_timeout", limit="relative", grid={"limit": PERCENTS, "tolerance": TOLERANCES}),
-        Family(
-            "ranked_timeout", limit="ranked", grid={"limit": PERCENTS, "bound": BOUNDS, "tolerance": TOLERANCES}
-        ),
+        Family("ranked_timeout", limit="ranked", grid={"limit": PERCENTS, "bound": BOUNDS, "tolerance": TOLERANCES}),
         Family("qar_ranked", ranking="qar", grid={"threshold": THRESHOLDS}),
         Family("qp_ranked", ranking="qp", grid={"threshold": THRESHOLDS}),
     )

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from optimrl_jax.arrays import References
 from optimrl_jax.environment.calibration import percentile
-from optimrl_jax.environment.ranking import strictly_faster
+from optimrl_jax.environment.order import faster_and_tied, ordered
 
 SHORTEST_S = 1e-3
 
@@ -25,7 +25,7 @@ def absolute(references: References, limit: float, *, bound: str) -> jnp.ndarray
 def relative(references: References, limit: float, *, bound: str) -> jnp.ndarray:
     """max(1e-3 s, `limit`-th percentile of the references of the test)."""
     count = references.is_usable.sum(axis=-1)
-    limit_s = percentile(jnp.sort(references.duration_s, axis=-1), count, limit)
+    limit_s = percentile(ordered(references.duration_s), count, limit)
     return jnp.where(count > 0, jnp.maximum(SHORTEST_S, limit_s), jnp.nan)
 
 
@@ -36,15 +36,27 @@ def ranked(references: References, limit: float, *, bound: str) -> jnp.ndarray:
     reference. `references` must be unusable outside the retained tests.
     """
     tests_of = references.is_usable.sum(axis=0)
-    ranks = jnp.where(references.is_usable, strictly_faster(references.duration_s, references.duration_s), 0)
-    mean_rank = jnp.where(tests_of > 0, ranks.sum(axis=0) / jnp.maximum(tests_of, 1), jnp.inf)
-    position = jnp.argsort(jnp.argsort(mean_rank, stable=True))
     kept = jnp.maximum(1.0, jnp.ceil(limit * (tests_of > 0).sum() / 100 - 1e-4))
-    chosen = references.is_usable & (position < kept)
+    chosen = references.is_usable & (_position_by_mean_rank(references, tests_of) < kept)
+    duration_s = jnp.where(chosen, references.duration_s, jnp.inf)
     count = chosen.sum(axis=-1)
-    ordered = jnp.sort(jnp.where(chosen, references.duration_s, jnp.inf), axis=-1)
-    limit_s = percentile(ordered, count, 100.0 if bound == "max" else 50.0)
+    if bound == "max":
+        limit_s = jnp.where(chosen, duration_s, -jnp.inf).max(axis=-1)
+    else:
+        limit_s = percentile(ordered(duration_s), count, 50.0)
     return jnp.where(count > 0, limit_s, jnp.nan)
+
+
+def _position_by_mean_rank(references: References, tests_of: jnp.ndarray) -> jnp.ndarray:
+    """Place of each reference in the order by mean per-test rank, [h]; those without a usable test come last.
+
+    The mean is compared as a whole number and a fraction: as one float32, close means of large pools would be tied.
+    """
+    faster, _ = faster_and_tied(references.duration_s, references.duration_s)
+    total = jnp.where(references.is_usable, faster, 0).sum(axis=0)
+    whole, rest = jnp.divmod(total, jnp.maximum(tests_of, 1))
+    whole = jnp.where(tests_of > 0, whole, jnp.iinfo(jnp.int32).max)
+    return jnp.argsort(jnp.lexsort((rest / jnp.maximum(tests_of, 1), whole)))
 
 
 LIMITS = {"none": service_cap, "absolute": absolute, "relative": relative, "ranked": ranked}

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from optimrl_jax.arrays import Execution, Status, Tests
+from optimrl_jax.arrays import Execution, Status, TestKind, Tests
 
 SHORTEST_S = 1e-6
 
@@ -18,6 +18,12 @@ def log(mean_s: jnp.ndarray) -> jnp.ndarray:
 
 
 DURATION_MAPS = {"linear": linear, "log": log}
+SOURCES = {"base": frozenset({TestKind.ORIGINAL}), "optimization": frozenset({TestKind.OPTIMIZATION})}
+NAIVE_COMPOSITIONS = {
+    f"naive_{source}_{duration_map}": (kinds, duration_map)
+    for source, kinds in SOURCES.items()
+    for duration_map in DURATION_MAPS
+}
 
 
 def mean_duration(tests: Tests, execution: Execution, *, kinds: frozenset[int], limit_s: float) -> jnp.ndarray:
@@ -26,8 +32,9 @@ def mean_duration(tests: Tests, execution: Execution, *, kinds: frozenset[int], 
     `limit_s` where there is no such test.
     """
     chosen = tests.mask & jnp.isin(jnp.asarray(tests.kind), jnp.asarray(sorted(kinds)))
-    is_measured = (execution.status == Status.SUCCESS) | (execution.status == Status.FAILURE)
-    duration_s = jnp.where(is_measured & (execution.duration_s > 0), execution.duration_s, limit_s)
+    status, measured_s = jnp.asarray(execution.status), jnp.asarray(execution.duration_s)
+    is_measured = (status == Status.SUCCESS) | (status == Status.FAILURE)
+    duration_s = jnp.where(is_measured & (measured_s > 0), measured_s, limit_s)
     total_s = jnp.where(chosen, duration_s, 0.0).sum(axis=-1)
     return jnp.where(chosen.any(), total_s / jnp.maximum(chosen.sum(), 1), limit_s)
 

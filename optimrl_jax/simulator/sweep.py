@@ -17,11 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from optimrl_jax.arrays import References, Status, TestKind, Tests
-from optimrl_jax.environment import families
+from optimrl_jax.environment import families, leaderboard
 from optimrl_jax.environment.calibration import percentile
 from optimrl_jax.environment.filters import FILTERS
 from optimrl_jax.environment.limits import SHORTEST_S
-from optimrl_jax.environment.ranking import SAME
 from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.problems import Prepared, Problems, prepare
 
@@ -181,23 +180,10 @@ def _mean_percentile(problem: Prepared) -> jnp.ndarray:
 
 
 def _leaderboard_percentile(problem: Prepared, candidate_s: jnp.ndarray) -> jnp.ndarray:
-    """q_QP of each reference, [h]: exact, each is inserted into the list of every test (L3073).
-
-    Accumulates over tests, so that one [h, h] matrix is all the memory it takes.
-    """
-    usable = jnp.isfinite(problem.duration_s)
-    tests_of = usable.sum(axis=0)
-    weight = jnp.where(usable, 1 / jnp.maximum(usable.sum(axis=-1), 1)[:, None], 0.0) / jnp.maximum(tests_of, 1)
-    a = (problem.places * weight).sum(axis=0)
-
-    def pushed_back(total, test):
-        own_s, test_s, test_weight = test
-        return total + jnp.where(own_s[:, None] < test_s[None, :], test_weight[None, :], 0.0), None
-
-    h = a.size
-    shift, _ = jax.lax.scan(pushed_back, jnp.zeros((h, h)), (candidate_s, problem.duration_s, weight))
-    is_ahead = (tests_of > 0)[None, :] & (a[None, :] + shift < a[:, None] - SAME)
-    return is_ahead.sum(axis=-1) / jnp.maximum((tests_of > 0).sum(), 1)
+    """q_QP of each reference, [h]: exact, each is inserted into the list of every test (L3073)."""
+    board = leaderboard.board_of(2 * problem.places, problem.duration_s)
+    ahead = leaderboard.positions(board, candidate_s.T, board.mean, ties="first")
+    return ahead / jnp.maximum((board.mean.tests > 0).sum(), 1)
 
 
 def _column(values: tuple[float, ...]) -> jnp.ndarray:

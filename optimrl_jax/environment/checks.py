@@ -1,0 +1,90 @@
+"""What is wrong with arrays from outside, in one line, before they are judged. Plain NumPy."""
+
+import numpy as np
+
+from optimrl_jax.arrays import Execution, References, Status, TestKind, Tests
+from optimrl_jax.environment.calibration import CAP_S
+
+# A run that is stopped at the cap reports it with the clock's own excess.
+SLACK_S = 0.5
+
+
+def check(tests: Tests, references: References, execution: Execution | None = None) -> None:
+    """Raises ValueError naming the array, the first offending value and what was expected; else does nothing.
+
+    Shapes [k], [k, h] and [r, k] as in `judge`. Durations must be finite and not negative and lie under the cap of
+    10 s where they count (usable cells, executed tests); missing ones may be 0. No references, one reference or all of
+    them tied are fine: the ranking is then neutral, or has one position, or puts every tied candidate first.
+    """
+    tests, references = (_as_numpy(part) for part in (tests, references))
+    k, h = _shape("references.duration_s", references.duration_s, axes=2)
+    for name, values in {"kind": tests.kind, "characters": tests.characters, "mask": tests.mask}.items():
+        _expect_shape(f"tests.{name}", values, (k,))
+    for name, values in {"std_s": references.std_s, "is_usable": references.is_usable}.items():
+        _expect_shape(f"references.{name}", values, (k, h))
+    _expect_bool("tests.mask", tests.mask)
+    _expect_bool("references.is_usable", references.is_usable)
+    _expect_code("tests.kind", tests.kind, TestKind)
+    _expect("tests.characters", tests.characters, tests.characters >= 0, "a number that is not negative")
+    usable = references.is_usable
+    _expect("references.is_usable", usable, ~usable | tests.mask[:, None], "usable cells on existing tests only")
+    _expect_seconds("references.duration_s", references.duration_s, usable)
+    _expect_seconds("references.std_s", references.std_s, usable)
+    if execution is not None:
+        _check_execution(_as_numpy(execution), tests)
+
+
+def check_tau(tau: float) -> float:
+    """The percent of p_tau as it is; raises ValueError outside [0, 100]."""
+    if not 0 <= tau <= 100:
+        raise ValueError(f"tau = {tau!r}: expected a percent in [0, 100]")
+    return tau
+
+
+def _check_execution(execution: Execution, tests: Tests) -> None:
+    shape = _shape("execution.status", execution.status, axes=2)
+    _expect_shape("execution.duration_s", execution.duration_s, shape)
+    _expect_shape("execution.status", execution.status, (shape[0], tests.mask.shape[0]))
+    _expect_code("execution.status", execution.status, Status)
+    was_run = np.isin(execution.status, (Status.SUCCESS, Status.TIMEOUT, Status.FAILURE))
+    _expect("execution.status", execution.status, ~was_run | tests.mask, f"{Status.NOT_RUN:d} outside tests.mask")
+    _expect_seconds("execution.duration_s", execution.duration_s, was_run)
+
+
+def _as_numpy(part: tuple) -> tuple:
+    return type(part)(*(np.asarray(values) for values in part))
+
+
+def _shape(name: str, values: np.ndarray, *, axes: int) -> tuple[int, ...]:
+    if values.ndim != axes:
+        raise ValueError(f"{name} of shape {values.shape}: expected {axes} axes")
+    return values.shape
+
+
+def _expect_shape(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
+    if values.shape != shape:
+        raise ValueError(f"{name} of shape {values.shape}: expected {shape}")
+
+
+def _expect_bool(name: str, values: np.ndarray) -> None:
+    if values.dtype != bool:
+        raise ValueError(f"{name} of type {values.dtype}: expected bool")
+
+
+def _expect_code(name: str, values: np.ndarray, codes: type[TestKind] | type[Status]) -> None:
+    meaning = ", ".join(f"{code:d} {code.name.lower()}" for code in codes)
+    _expect(name, values, np.isin(values, list(codes)), f"one of {meaning}")
+
+
+def _expect_seconds(name: str, values: np.ndarray, counts: np.ndarray) -> None:
+    _expect(name, values, ~counts | np.isfinite(values), "a finite number of seconds")
+    _expect(name, values, ~counts | (values >= 0), "seconds that are not negative")
+    _expect(name, values, ~counts | (values <= CAP_S + SLACK_S), f"at most the cap of {CAP_S:g} s")
+
+
+def _expect(name: str, values: np.ndarray, is_fine: np.ndarray, expected: str) -> None:
+    is_fine = np.broadcast_to(is_fine, values.shape)
+    if not is_fine.all():
+        where = np.unravel_index(np.argmin(is_fine), values.shape)
+        index = ", ".join(str(int(place)) for place in where)
+        raise ValueError(f"{name}[{index}] = {values[where].item()!r}: expected {expected}")

@@ -1,0 +1,72 @@
+"""Rewards that know how uncertain seconds are: stored deviations become probabilities (paper L2893).
+
+Every measured duration, of candidates and references alike, is drawn anew around its value and judged again; a gate
+then reads as the probability of passing it (for a leaderboard: of being under p_tau) and q as the expected position.
+Comparisons that the clock cannot decide are thereby softened, those that it can stay as they were.
+"""
+
+import typing
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from optimrl_jax.arrays import Execution, Outcome, References, Status
+from optimrl_jax.environment.calibration import CAP_S
+
+if typing.TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+Judge = Callable[[References, Execution], Outcome]
+
+# One fixed stream: equal programs earn equal rewards, and a replayed step earns what it did at first.
+SEED = 0
+SHORTEST_S = 1e-6
+
+
+def coefficient_of_variation(references: References) -> "Float[Array, 'k']":
+    """Standard deviation over duration of the runs of a test: a share, pooled over its references; 0 without any.
+
+    Recorded timeouts do not count: the cap has no deviation.
+    """
+    is_timed = references.is_usable & (references.duration_s > 0) & (references.duration_s < CAP_S)
+    std_s, duration_s = (
+        jnp.where(is_timed, part, 0.0).sum(axis=-1) for part in (references.std_s, references.duration_s)
+    )
+    return std_s / jnp.maximum(duration_s, SHORTEST_S)
+
+
+def redrawn(references: References, execution: Execution, key: jax.Array) -> tuple[References, Execution]:
+    """What the same programs might have measured: every duration with a normal error of its deviation.
+
+    References have their own stored `std_s`; a candidate, run once, has the coefficient of variation of the test.
+    Timeouts, missing durations and statuses stay; durations stay positive and under the cap.
+    """
+    of_references, of_candidates = jax.random.split(key)
+    is_measured = (execution.status == Status.SUCCESS) | (execution.status == Status.FAILURE)
+    own_std_s = jnp.where(is_measured, coefficient_of_variation(references) * execution.duration_s, 0.0)
+    return (
+        references._replace(duration_s=_with_error(references.duration_s, references.std_s, of_references)),
+        execution._replace(duration_s=_with_error(execution.duration_s, own_std_s, of_candidates)),
+    )
+
+
+def outcomes(judge: Judge, references: References, execution: Execution, *, key: jax.Array, draws: int) -> Outcome:
+    """The outcomes of `draws` redrawn measurements, every field [draws, r]: spread and quantiles of q, too."""
+    one = jax.vmap(lambda one_key: judge(*redrawn(references, execution, one_key)))
+    return one(jax.random.split(key, draws))
+
+
+def averaged(judge: Judge, references: References, execution: Execution, *, draws: int) -> Outcome:
+    """Probability of passing as g and expected q, [r] in [0, 1]; c, c_strict and is_valid do not depend on seconds.
+
+    The error of a probability is at most 1/(2 sqrt(draws)). Without deviations the outcome is the plain one.
+    """
+    found = outcomes(judge, references, execution, key=jax.random.key(SEED), draws=draws)
+    return Outcome(found.c[0], found.c_strict[0], found.g.mean(axis=0), found.q.mean(axis=0), found.is_valid[0])
+
+
+def _with_error(duration_s: jax.Array, std_s: jax.Array, key: jax.Array) -> jax.Array:
+    noisy_s = duration_s + std_s * jax.random.normal(key, jnp.shape(duration_s))
+    is_timed = (jnp.asarray(duration_s) > 0) & (jnp.asarray(duration_s) < CAP_S)
+    return jnp.where(is_timed, jnp.clip(noisy_s, SHORTEST_S, CAP_S), duration_s)

@@ -1,0 +1,138 @@
+"""What a timing service in another state would have returned for the same programs (paper L2885-2892).
+
+Rollouts stay fixed; statuses and seconds are those of a slower, noisier or failing service. With a fresh key for each
+step this is timing noise injected into training, with a list of states it is their replay. Intended limits are not
+touched here: judging the new seconds applies them again.
+"""
+
+import dataclasses
+import functools
+import math
+import typing
+
+import jax
+import jax.numpy as jnp
+
+from optimrl_jax.arrays import Execution, Status, TestKind, Tests
+from optimrl_jax.environment.calibration import CAP_S
+
+if typing.TYPE_CHECKING:
+    from jaxtyping import Array, Bool
+
+# Around this many seconds the additional noise on short tests fades.
+SHORT_S = 0.1
+SHORTEST_S = 1e-6
+
+
+def discard(status, is_lost, is_optimization, quarantine_share):
+    """A lost test is a fault, which masks the rollout."""
+    return jnp.where(is_lost, Status.FAULT, status)
+
+
+def conservative(status, is_lost, is_optimization, quarantine_share):
+    """The paper's fallback (L2251): local runs recover verdicts, but a success on an optimization test is a timeout."""
+    return jnp.where(is_lost & is_optimization & (status == Status.SUCCESS), Status.TIMEOUT, status)
+
+
+def timeout(status, is_lost, is_optimization, quarantine_share):
+    """Every lost test is a timeout: correct programs then fail with probability 1 - (1 - f)^n (L2263)."""
+    return jnp.where(is_lost, Status.TIMEOUT, status)
+
+
+def quarantine(status, is_lost, is_optimization, quarantine_share):
+    """The conservative fallback, until more than `quarantine_share` of all tests are lost: then all are faults."""
+    was_run = status != Status.NOT_RUN
+    lost_share = (is_lost & was_run).sum() / jnp.maximum(was_run.sum(), 1)
+    settled = conservative(status, is_lost, is_optimization, quarantine_share)
+    return jnp.where(lost_share > quarantine_share, jnp.where(was_run, Status.FAULT, settled), settled)
+
+
+FALLBACKS = {f.__name__: f for f in (discard, conservative, timeout, quarantine)}
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=(
+        "slowdown", "added_low_s", "added_high_s", "scale_std", "short_std_s", "fault_share", "quarantine_share",
+    ),
+    meta_fields=("fallback",),
+)  # fmt: skip
+@dataclasses.dataclass(frozen=True)
+class ServiceState:
+    """A state of the service; the default one changes nothing.
+
+    Every measured duration d becomes d * slowdown * exp(scale_std N) + U(added_low_s, added_high_s) +
+    short_std_s exp(-d / 0.1 s) |N|; each executed test is lost with probability `fault_share` and settled by
+    `fallback`, a name of `FALLBACKS`.
+    """
+
+    slowdown: float = 1.0
+    added_low_s: float = 0.0
+    added_high_s: float = 0.0
+    scale_std: float = 0.0
+    short_std_s: float = 0.0
+    fault_share: float = 0.0
+    quarantine_share: float = 0.05
+    fallback: str = "conservative"
+
+
+SERVICE_STATES: dict[str, ServiceState] = {
+    "healthy": ServiceState(),
+    "added_5_50_ms": ServiceState(added_low_s=0.005, added_high_s=0.05),
+    "slow_15": ServiceState(slowdown=1.15),
+    "slow_50": ServiceState(slowdown=1.5),
+    "noisy_10": ServiceState(scale_std=0.1),
+    "noisy_short_tests": ServiceState(short_std_s=0.02),
+    "faults_discarded": ServiceState(fault_share=0.005, fallback="discard"),
+    "faults_recovered": ServiceState(fault_share=0.005),
+    "faults_as_timeouts": ServiceState(fault_share=0.005, fallback="timeout"),
+    "burst": ServiceState(slowdown=1.3, scale_std=0.2, fault_share=0.05),
+    "burst_quarantined": ServiceState(slowdown=1.3, scale_std=0.2, fault_share=0.05, fallback="quarantine"),
+}
+
+
+def checked(state: ServiceState) -> ServiceState:
+    """The state itself; raises ValueError naming the field that no service can be in."""
+    if state.fallback not in FALLBACKS:
+        raise ValueError(f"service.fallback = {state.fallback!r}: expected one of {', '.join(FALLBACKS)}")
+    for name in ("added_low_s", "added_high_s", "scale_std", "short_std_s"):
+        if not 0 <= getattr(state, name) < math.inf:
+            raise ValueError(f"service.{name} = {getattr(state, name)!r}: expected a number that is not negative")
+    for name in ("fault_share", "quarantine_share"):
+        if not 0 <= getattr(state, name) <= 1:
+            raise ValueError(f"service.{name} = {getattr(state, name)!r}: expected a share in [0, 1]")
+    if not 0 < state.slowdown < math.inf:
+        raise ValueError(f"service.slowdown = {state.slowdown!r}: expected a positive number")
+    if state.added_low_s > state.added_high_s:
+        raise ValueError(f"service.added_low_s = {state.added_low_s!r}: expected at most {state.added_high_s}")
+    return state
+
+
+def under_state(state: ServiceState, tests: Tests, execution: Execution, *, key: jax.Array) -> Execution:
+    """The execution [r, k] as the service would have returned it in `state`; pure, and the same for the same key.
+
+    A success that reaches the cap of 10 s becomes a timeout. Timeouts, faults and tests that were not run stay.
+    """
+    scale_key, added_key, short_key, lost_key = jax.random.split(key, 4)
+    status, duration_s = jnp.asarray(execution.status), jnp.asarray(execution.duration_s)
+    scale = state.slowdown * jnp.exp(state.scale_std * jax.random.normal(scale_key, duration_s.shape))
+    added_s = jax.random.uniform(added_key, duration_s.shape) * (state.added_high_s - state.added_low_s)
+    short_s = (
+        state.short_std_s * jnp.exp(-duration_s / SHORT_S) * jnp.abs(jax.random.normal(short_key, duration_s.shape))
+    )
+    is_measured = (status == Status.SUCCESS) | (status == Status.FAILURE)
+    moved_s = jnp.maximum(duration_s * scale + state.added_low_s + added_s + short_s, SHORTEST_S)
+    duration_s = jnp.where(is_measured & (duration_s > 0), moved_s, duration_s)
+    status = jnp.where((status == Status.SUCCESS) & (duration_s >= CAP_S), Status.TIMEOUT, status)
+    is_lost = (status != Status.NOT_RUN) & jax.random.bernoulli(lost_key, state.fault_share, duration_s.shape)
+    is_optimization = jnp.asarray(tests.kind) == TestKind.OPTIMIZATION
+    status = FALLBACKS[state.fallback](status, is_lost, is_optimization, state.quarantine_share)
+    return Execution(status, jnp.where(status == Status.TIMEOUT, CAP_S, duration_s))
+
+
+def is_burst(step: int, *, key: jax.Array, share: float, steps: int) -> "Bool[Array, '']":
+    """Whether a burst of `steps` optimizer steps covers this step; a `share` of all windows does, for each key alike.
+
+    Depends on the step alone, so that a resumed run meets the same bursts.
+    """
+    return jax.random.bernoulli(jax.random.fold_in(key, step // steps), share)
