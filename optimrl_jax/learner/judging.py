@@ -44,6 +44,9 @@ class Judge:
         self._environment = environment.build(**vars(settings.environment))
         reward = functools.partial(rewards.reward, **vars(settings.reward))
         self._judged = jax.jit(lambda *problem: _judged(environment.judge(*problem), reward))
+        nothing = padding.pad_execution(np.zeros((1, self._k), np.int8), np.zeros((1, self._k)), self._k)
+        # Traced once without running, so that an unknown name is refused here and not after the first rollouts.
+        jax.eval_shape(self._judged, self._environment, self._tests[0], self._references[0], nothing)
         family = environment.family_named(settings.environment.family)
         self.kinds = family.kinds
         self.stops_early = can_stop_early(family, settings.reward.composition)
