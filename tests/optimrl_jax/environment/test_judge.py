@@ -139,6 +139,75 @@ def test_a_problem_without_usable_references_is_not_ranked():
     assert (outcome.g[0], outcome.q[0], outcome.c_strict[0]) == (1, 0, 1)
 
 
+@pytest.mark.parametrize("family", ["mc_mo", "relative_filter", "ranked_timeout", "qp_ranked"])
+def test_eager_and_compiled_judging_agree(family):
+    problem = Ragged(11)
+    env = environment.build(family, **options(family, 1))
+    with jax.disable_jit():
+        eager = environment.judge(env, *problem.padded())
+    for left, right in zip(eager, JUDGE(env, *problem.padded()), strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["absolute_filter", "relative_timeout", "ranked_timeout", "qar_ranked", "qp_ranked"])
+def test_the_order_of_references_does_not_matter(family):
+    problem = Ragged(4)
+    # Distinct durations: among references of equal mean rank the earlier one is kept by ranked timeouts.
+    draw = np.random.default_rng(1)
+    problem.duration_s = draw.uniform(0.005, 0.05, problem.duration_s.shape).astype(np.float32)
+    env = environment.build(family, **NUMBERS.get(family, {}))
+    straight = JUDGE(env, *problem.padded())
+    order = draw.permutation(problem.duration_s.shape[1])
+    problem.duration_s, problem.is_usable = problem.duration_s[:, order], problem.is_usable[:, order]
+    for left, right in zip(straight, JUDGE(env, *problem.padded()), strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["qar_ranked", "qp_ranked"])
+def test_leaving_one_out_ranks_a_reference_against_the_others(family):
+    problem = Ragged(6)
+    rows = min(problem.duration_s.shape[1], R)
+    problem.status[:] = Status.SUCCESS
+    problem.candidate_s[:rows] = problem.duration_s.T[:rows]
+    own_reference = np.where(np.arange(R) < rows, np.arange(R), -1)
+    env = environment.build(family, leave_one_out=True)
+    found = JUDGE(env, *problem.padded(), own_reference).q
+    usable = problem.is_usable.copy()
+    for row in range(R):
+        problem.is_usable = usable.copy()
+        if own_reference[row] >= 0:
+            problem.is_usable[:, own_reference[row]] = False
+        expected = JUDGE(environment.build(family), *problem.padded()).q[row]
+        assert float(found[row]) == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_leaving_one_out_needs_to_know_who_is_who():
+    with pytest.raises(ValueError, match="own_reference = None"):
+        environment.judge(environment.build("qp_ranked", leave_one_out=True), *Ragged(0).padded())
+
+
+@pytest.mark.parametrize("family", ["qar_ranked", "qp_ranked"])
+@pytest.mark.parametrize("references", [1, 4], ids=["one_reference", "all_tied"])
+def test_a_candidate_tied_with_everyone_is_first_and_a_slower_one_last(family, references):
+    problem = Ragged(2)
+    k, h = problem.duration_s.shape[0], min(references, H)
+    problem.kind = np.full(k, 2)
+    problem.duration_s, problem.is_usable = np.full((k, h), 0.02, np.float32), np.ones((k, h), bool)
+    problem.status[:] = Status.SUCCESS
+    problem.candidate_s[0], problem.candidate_s[1] = 0.02, 0.03
+    outcome = JUDGE(environment.build(family), *problem.padded())
+    assert (float(outcome.q[0]), float(outcome.q[1])) == (0.0, 1.0)
+    assert (float(outcome.g[0]), float(outcome.g[1])) == (1.0, 0.0)
+
+
+def test_a_program_stopped_at_its_first_failure_is_wrong_without_the_other_tests():
+    problem = Ragged(9)
+    problem.kind[0] = 0
+    problem.status[:], problem.status[0, 0], problem.status[0, 1:] = Status.SUCCESS, Status.FAILURE, Status.NOT_RUN
+    outcome = JUDGE(environment.build("qp_ranked"), *problem.padded())
+    assert (float(outcome.c[0]), float(outcome.c_strict[0]), bool(outcome.is_valid[0])) == (0, 0, True)
+
+
 def test_numbers_are_traced_and_a_sweep_is_one_vmap():
     problem = Ragged(7)
     thresholds = np.linspace(0.1, 0.9, 9).astype(np.float32)
@@ -170,6 +239,10 @@ def test_the_sweep_of_the_paper_has_1578_configurations():
         ({"family": "mc_mo", "tolerance": 1.5}, "environment.tolerance = 1.5"),
         ({"family": "qp_ranked", "threshold": -0.1}, "environment.threshold = -0.1"),
         ({"family": "qp_ranked", "ties": "last"}, "environment.ties = 'last'"),
+        ({"family": "absolute_timeout", "limit": float("nan")}, "environment.limit = nan"),
+        ({"family": "absolute_filter", "filter_limit": -1}, "environment.filter_limit = -1"),
+        ({"family": "qp_ranked", "alpha": 0}, "environment.alpha = 0"),
+        ({"family": "qp_ranked", "noise_draws": -1}, "environment.noise_draws = -1"),
     ],
 )
 def test_a_wrong_environment_is_refused(options, message):
