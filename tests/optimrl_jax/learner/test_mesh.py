@@ -1,0 +1,76 @@
+"""Sharding: the table is strict, and the same step agrees on 1 and on 8 devices, as does a checkpoint between them."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec
+
+from optimrl_jax.learner import mesh
+from optimrl_jax.settings import MeshSettings
+from tests.optimrl_jax.model import tiny
+
+ROOT = pathlib.Path(__file__).parents[3]
+STEP = """
+import dataclasses, pathlib, sys
+import jax, numpy as np
+from optimrl_jax.learner import checkpoints
+from optimrl_jax.learner.learner import Learner
+from optimrl_jax.settings import MeshSettings
+from tests.optimrl_jax.learner.groups import SETTINGS, copied_params, group
+from tests.optimrl_jax.model import tiny
+
+GROUPS = [group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, -1, -1))]
+results = []
+for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1)):
+    own = Learner(copied_params(), tiny.SETTINGS, dataclasses.replace(SETTINGS, mesh=MeshSettings(*shape)))
+    figures = own.learn(GROUPS)
+    gate = own.trainer.state.params["layers"]["mlp"]["gate"]
+    assert len(gate.sharding.device_set) == int(np.prod(shape)), shape
+    results.append((figures["grad_norm"], jax.tree.leaves(jax.device_get(own.trainer.state.params))))
+    store = checkpoints.Checkpoints(pathlib.Path(sys.argv[1]))
+    if shape == (1, 1, 1):
+        store.save(1, checkpoints.trees_of(own.trainer.state), {})
+    back = store.restore(checkpoints.targets_of(own.trainer.state))
+    assert back.arrays["params"]["layers"]["mlp"]["gate"].sharding == gate.sharding
+    for one, other in zip(jax.tree.leaves(back.arrays["params"]), results[0][1], strict=True):
+        np.testing.assert_array_equal(one, other)
+    store.close()
+for norm, leaves in results[1:]:
+    np.testing.assert_allclose(norm, results[0][0], rtol=1e-4)
+    for one, other in zip(leaves, results[0][1], strict=True):
+        # Adam's first step is the sign of a gradient: a gradient of about 0 may take either.
+        assert (np.abs(one - other) < 1e-4).mean() > 0.99
+print("agrees")
+"""
+
+
+def test_a_parameter_without_a_rule_is_an_error():
+    assert mesh.spec_of("layers/mlp/down") == PartitionSpec(None, "tensor", "fsdp")
+    with pytest.raises(ValueError, match="parameter 'layers/mlp/gates'"):
+        mesh.spec_of("layers/mlp/gates")
+
+
+def test_an_axis_that_does_not_divide_a_parameter_is_named():
+    devices = np.array(jax.devices()[:1] * 3).reshape(1, 1, 3)
+    wide = jax.sharding.AbstractMesh(devices.shape, mesh.AXES)
+    with pytest.raises(ValueError, match=r"mesh.tensor = 3: expected a divisor of 40 \(embedding\)"):
+        mesh.shardings(wide, {"embedding": tiny.params()["embedding"]})
+
+
+def test_more_devices_than_there_are_is_an_error():
+    with pytest.raises(ValueError, match="expected at most"):
+        mesh.build(MeshSettings(data=64))
+
+
+def test_the_same_step_agrees_on_one_and_on_eight_devices(tmp_path):
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "PYTHONPATH": str(ROOT)}
+    environment["JAX_PLATFORMS"] = "cpu"
+    command = [sys.executable, "-c", STEP, str(tmp_path)]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "agrees" in done.stdout

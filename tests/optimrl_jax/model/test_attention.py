@@ -1,0 +1,67 @@
+"""What a token sees, how rotary positions turn, and attention against a loop over heads and queries."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from optimrl_jax.model import attention
+
+
+def test_a_window_of_three_lets_a_token_see_exactly_three_keys():
+    positions = np.arange(6)[None]
+    seen = attention.visible(positions, positions, window=3)
+    assert seen[0].sum(axis=1).tolist() == [1, 2, 3, 3, 3, 3]
+    assert np.flatnonzero(seen[0, 5]).tolist() == [3, 4, 5]
+
+
+def test_segments_and_empty_slots_are_never_seen():
+    positions = np.array([[0, 1, 0, 1]])
+    segments = np.array([[1, 1, 2, 2]])
+    seen = attention.visible(positions, positions, query_segments=segments, key_segments=segments)
+    assert seen[0].astype(int).tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
+    slots = np.array([[0, -1, 1, -1]])
+    assert attention.visible(np.array([[1]]), slots)[0].tolist() == [[True, False, True, False]]
+
+
+def test_rotation_of_one_pair_is_a_rotation_in_the_plane():
+    by = attention.rotation(np.array([[3]]), attention.frequencies(2, 10_000.0))
+    turned = attention.rotate(jnp.array([[[[1.0, 0.0]]]]), by)[0, 0, 0]
+    np.testing.assert_allclose(turned, [np.cos(3), np.sin(3)], rtol=1e-6)
+
+
+def test_scores_of_rotated_vectors_depend_on_distance_alone():
+    draw = np.random.default_rng(0)
+    q, k = draw.normal(size=(2, 1, 1, 1, 16)).astype(np.float32)
+    turns = attention.frequencies(16, 1e6)
+
+    def score(query_at: int, key_at: int) -> float:
+        turned = [
+            attention.rotate(jnp.asarray(x), attention.rotation(np.array([[at]]), turns))
+            for x, at in ((q, query_at), (k, key_at))
+        ]
+        return float(jnp.sum(turned[0] * turned[1]))
+
+    assert np.isclose(score(2040, 2030), score(10, 0), atol=1e-3)
+    assert not np.isclose(score(10, 0), score(11, 0), atol=1e-3)
+
+
+def test_attention_equals_a_loop_over_rows_heads_and_queries():
+    draw = np.random.default_rng(1)
+    s, t, n, m, d = 2, 5, 6, 3, 4
+    query = draw.normal(size=(s, t, n, d)).astype(np.float32)
+    key, value = draw.normal(size=(2, s, m, t, d)).astype(np.float32)
+    seen = np.tril(np.ones((s, t, t), bool))
+    found = attention.attend(jnp.asarray(query), jnp.asarray(key), jnp.asarray(value), jnp.asarray(seen))
+    for row in range(s):
+        for head in range(n):
+            own_key, own_value = key[row, head // (n // m)], value[row, head // (n // m)]
+            for at in range(t):
+                scores = own_key[: at + 1] @ query[row, at, head] / np.sqrt(d)
+                weights = np.exp(scores) / np.exp(scores).sum()
+                np.testing.assert_allclose(found[row, at, head], weights @ own_value[: at + 1], rtol=2e-5, atol=1e-6)
+
+
+def test_attention_of_a_query_that_sees_nothing_is_finite_with_its_gradient():
+    ones = jnp.ones((1, 2, 2, 4))
+    grads = jax.grad(lambda x: attention.attend(x, ones, ones, jnp.zeros((1, 2, 2), bool)).sum())(ones)
+    assert np.isfinite(grads).all()

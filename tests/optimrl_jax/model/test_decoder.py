@@ -1,0 +1,77 @@
+"""The decoder over packed rows: segments keep to themselves, positions are their own, padding changes nothing."""
+
+import jax
+import numpy as np
+import pytest
+
+from optimrl_jax.model import decoder
+from tests.optimrl_jax.model import tiny
+
+DRAW = np.random.default_rng(0)
+A, B = DRAW.integers(0, 40, 7), DRAW.integers(0, 40, 5)
+
+
+def hidden_of(tokens: np.ndarray, positions: np.ndarray, segments: np.ndarray, settings=tiny.SETTINGS) -> np.ndarray:
+    states, _ = tiny.hidden_states(
+        tiny.params(settings), settings, tokens=tokens[None], positions=positions[None], segments=segments[None]
+    )
+    return np.asarray(states[0])
+
+
+def alone(tokens: np.ndarray, settings=tiny.SETTINGS) -> np.ndarray:
+    return hidden_of(tokens, np.arange(len(tokens)), np.ones(len(tokens), int), settings)
+
+
+def packed(a: np.ndarray, b: np.ndarray, *, padding: int = 3) -> np.ndarray:
+    tokens = np.concatenate([a, b, np.zeros(padding, int)])
+    positions = np.concatenate([np.arange(len(a)), np.arange(len(b)), np.zeros(padding, int)])
+    segments = np.repeat([1, 2, 0], [len(a), len(b), padding])
+    return hidden_of(tokens, positions, segments)
+
+
+def test_packed_sequences_equal_unpacked_ones():
+    together = packed(A, B)
+    np.testing.assert_allclose(together[:7], alone(A), atol=1e-5)
+    np.testing.assert_allclose(together[7:12], alone(B), atol=1e-5)
+
+
+def test_changing_one_packed_sequence_does_not_move_the_other():
+    np.testing.assert_array_equal(packed(A, B)[7:12], packed((A + 1) % 40, B)[7:12])
+
+
+def test_a_later_token_does_not_move_an_earlier_one():
+    changed = A.copy()
+    changed[5] = (changed[5] + 1) % 40
+    before, after = alone(A), alone(changed)
+    np.testing.assert_allclose(before[:5], after[:5], atol=1e-6)
+    assert not np.allclose(before[5], after[5])
+
+
+@pytest.mark.parametrize("settings", [tiny.SETTINGS, tiny.UNTIED], ids=["tied_with_bias", "untied_without_bias"])
+def test_parameters_are_what_the_settings_ask_for(settings):
+    tree = decoder.initial(settings, jax.random.key(0))
+    assert ("unembedding" in tree) == (not settings.has_tied_embeddings)
+    assert ("query_bias" in tree["layers"]["attention"]) == settings.has_qkv_bias
+    assert tree["layers"]["mlp"]["gate"].shape == (settings.layers, settings.width, settings.mlp_width)
+    logits = decoder.logits(tree, alone(A, settings))
+    assert logits.shape == (7, settings.vocabulary)
+
+
+def test_decoding_token_by_token_equals_the_full_pass():
+    settings, tree = tiny.SETTINGS, tiny.params()
+    width = len(A)
+    empty = np.zeros((1, settings.kv_heads, width, settings.head_width), np.float32)
+    past = tuple(decoder.KeyValue(empty, empty) for _ in range(settings.layers))
+    full = np.asarray(decoder.logits(tree, alone(A)))
+    for at, token in enumerate(A):
+        key_positions = np.where(np.arange(width) <= at, np.arange(width), -1)[None]
+        logits, past = tiny.decode(
+            tree,
+            settings,
+            tokens=np.array([token]),
+            positions=np.array([at]),
+            past=past,
+            key_positions=key_positions,
+            slot=np.int32(at),
+        )
+        np.testing.assert_allclose(logits[0], full[at], atol=1e-4)
