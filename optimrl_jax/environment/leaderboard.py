@@ -55,7 +55,11 @@ def positions(board: Board, candidate_s: "Float[Array, 'r k']", mean: Mean, *, t
         own_s, own_mean = candidate
         return (_is_ahead(_moved_back(board, own_s, gains=gains), own_mean) & (board.mean.tests > 0)).sum()
 
-    return jax.lax.map(position, (jnp.asarray(candidate_s), mean), batch_size=CHUNK)
+    candidates = (jnp.asarray(candidate_s), mean)
+    # A group fits one chunk; `lax.map` would compile the comparison twice.
+    if jnp.shape(candidate_s)[0] <= CHUNK:
+        return jax.vmap(position)(candidates)
+    return jax.lax.map(position, candidates, batch_size=CHUNK)
 
 
 def _bits(k: int, h: int) -> int:

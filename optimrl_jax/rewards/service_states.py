@@ -50,8 +50,12 @@ def replayed(
     `judge` closes over environment, problem and composition. Pure: one key, one result. Raises ValueError for a state
     that no service can be in.
     """
-    judged = jax.vmap(lambda one: judge(under_state(checked(state), tests, execution, key=one)))
-    found = judged(jax.random.split(key, draws))
+    return _replayed(judge, tests, execution, checked(state), key, draws)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 5))
+def _replayed(judge, tests, execution, state, key, draws) -> Rewards:
+    found = jax.vmap(lambda one: judge(under_state(state, tests, execution, key=one)))(jax.random.split(key, draws))
     return Rewards(found.reward, found.outcome.is_valid)
 
 

@@ -9,6 +9,7 @@ import argparse
 import functools
 import json
 import time
+from collections.abc import Iterable
 
 import jax
 import numpy as np
@@ -75,11 +76,11 @@ def ragged_sizes(problems: int, *, seed: int) -> list[tuple[int, int]]:
     return [(int(k), int(h)) for k, h in zip(tests, references, strict=True)]
 
 
-def figures(*, problems: int, repeats: int, rollouts: int = ROLLOUTS) -> dict[str, object]:
+def figures(*, problems: int, repeats: int, families: Iterable[str] = tuple(environment.FAMILIES)) -> dict[str, object]:
     """The benchmark's figures."""
-    arrays = problem(TESTS, REFERENCES, rollouts, shape=(TESTS, REFERENCES), seed=0)
+    arrays = problem(TESTS, REFERENCES, ROLLOUTS, shape=(TESTS, REFERENCES), seed=0)
     return {
-        "reward_ms": {family: median_ms(family, arrays, repeats=repeats) for family in environment.FAMILIES},
+        "reward_ms": {family: median_ms(family, arrays, repeats=repeats) for family in families},
         "compilations": compilations(ragged_sizes(problems, seed=1), rollouts=8),
     }
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from optimrl_jax import rewards
-from optimrl_jax.arrays import Execution, Outcome, Tests
+from optimrl_jax import environment, rewards
+from optimrl_jax.arrays import Execution, Outcome, References, Tests
 
 CORNERS = {"wrong": (0, 0, 1, 0.0), "slow": (1, 1, 0, 1.0), "fast": (1, 1, 1, 0.0), "half": (1, 1, 0, 0.5)}
 
@@ -97,3 +97,32 @@ def test_timeouts_and_missing_durations_count_as_the_limit():
 def test_an_unknown_name_is_refused(options, message):
     with pytest.raises(ValueError, match=rf"reward\.{message} = "):
         rewards.reward(outcome(CORNERS["fast"]), **({"composition": "two_gate_binary"} | options))
+
+
+NAIVE_CORNERS = [
+    ("naive_base_linear", [0.9, -0.1]),
+    ("naive_base_log", [1 / 3, -2 / 3]),
+    ("naive_optimization_linear", [0.5, 0.0 - 0.5]),
+    ("naive_optimization_log", [(1 - np.log10(5)) / 3, (1 - np.log10(5)) / 3 - 1]),
+]
+
+
+@pytest.mark.parametrize(("composition", "expected"), NAIVE_CORNERS)
+def test_raw_seconds_are_added_to_correctness(composition, expected):
+    """1 s on original tests, 5 s on optimization tests; the second program is wrong on an original test."""
+    tests = Tests(np.array([0, 0, 2]), np.ones(3, np.int32), np.ones(3, bool))
+    references = References(np.ones((3, 1), np.float32), np.zeros((3, 1), np.float32), np.ones((3, 1), bool))
+    execution = Execution(np.array([[0, 0, 0], [0, 2, 0]]), np.array([[1, 1, 5], [1, 1, 5]], np.float32))
+    found = rewards.judged(environment.build("mc_mo"), tests, references, execution, composition=composition)
+    assert np.asarray(found.reward).tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_probability_takes_the_place_of_a_gate():
+    """A correct program that passes in three of four draws earns three quarters of the second gate."""
+    likely = Outcome(*(np.array([value], np.float32) for value in (1, 1, 0.75, 0.2)), np.ones(1, bool))
+    assert float(rewards.reward(likely, "two_gate_binary")[0]) == pytest.approx(0.75)
+
+
+def test_an_unknown_naive_composition_is_refused():
+    with pytest.raises(ValueError, match=r"reward\.composition = 'naive'.*naive_base_linear"):
+        rewards.judged(environment.build("mc"), None, None, None, composition="naive")
