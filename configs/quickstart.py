@@ -14,7 +14,7 @@ def get_config(run: str = ROOT) -> ml_collections.ConfigDict:
     # The corpus's slowest programs take 30 ms; a program that never ends should not hold a core for 10 s.
     config.sandbox.limit_s = 0.5
     # Few enough steps that the policy is still mediocre: it solves most problems, at any of the three speeds.
-    config.sft.steps = 250
+    config.sft.steps = 320
     config.grpo.steps = 80
     config.grpo.problems = 8
     config.grpo.init_from = f"{ROOT}/sft"
