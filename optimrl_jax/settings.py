@@ -100,13 +100,25 @@ class EnvironmentSettings:
     ties: str = setting("first", "percentile of tied participants", one_of("first", "average"))
     alpha: float = setting(1.0, "slope of the affine calibration Gamma", POSITIVE)
     beta_s: float = setting(0.0, "offset of the affine calibration Gamma, s")
+    noise_draws: int = setting(
+        0, "draws of the stored timing errors to average outcomes over; 0: seconds at face value", NOT_NEGATIVE
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class RewardSettings:
-    composition: str = setting("two_gate_binary", "name in `optimrl_jax.rewards.COMPOSITIONS`")
+    composition: str = setting("two_gate_binary", "name in `optimrl_jax.rewards.COMPOSITIONS` or NAIVE_COMPOSITIONS")
     quality_map: str = setting("linear", "name in `optimrl_jax.rewards.QUALITY_MAPS`")
     blend_weight: float = setting(0.5, "lambda, weight of correctness in blends", SHARE)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoiseSettings:
+    """Another state of the timing service, injected into training on purpose (paper L2885-2892)."""
+
+    service: str = setting("healthy", "name in `optimrl_jax.environment.SERVICE_STATES`; healthy: seconds as measured")
+    burst_share: float = setting(1.0, "share of windows in which the service is in that state", SHARE)
+    burst_batches: int = setting(1, "batches of rollouts in one window", POSITIVE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,6 +179,7 @@ class Settings:
     sft: SftSettings = section(SftSettings)
     environment: EnvironmentSettings = section(EnvironmentSettings)
     reward: RewardSettings = section(RewardSettings)
+    noise: NoiseSettings = section(NoiseSettings)
     sandbox: SandboxSettings = section(SandboxSettings)
     grpo: GrpoSettings = section(GrpoSettings)
     evaluation: EvaluationSettings = section(EvaluationSettings)

@@ -9,7 +9,14 @@ from optimrl_jax.environment.composition import Environment, build, judge
 from optimrl_jax.environment.families import FAMILIES, Family, family_named
 from optimrl_jax.environment.metrics import METRICS, Metric, ranking_metrics
 from optimrl_jax.environment.presets import PRESETS, Preset, preset
-from optimrl_jax.environment.service import FALLBACKS, SERVICE_STATES, ServiceState, is_burst, under_state
+from optimrl_jax.environment.service import (
+    FALLBACKS,
+    SERVICE_STATES,
+    ServiceState,
+    is_burst,
+    service_named,
+    under_state,
+)
 from optimrl_jax.environment.shapes import bounded_shapes, shape_for
 
 __all__ = [
@@ -32,6 +39,7 @@ __all__ = [
     "judge",
     "preset",
     "ranking_metrics",
+    "service_named",
     "shape_for",
     "under_state",
 ]

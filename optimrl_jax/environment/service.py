@@ -91,6 +91,13 @@ SERVICE_STATES: dict[str, ServiceState] = {
 }
 
 
+def service_named(name: str) -> ServiceState:
+    """The state of that name; raises ValueError naming the choices."""
+    if name not in SERVICE_STATES:
+        raise ValueError(f"noise.service = {name!r}: expected one of {', '.join(SERVICE_STATES)}")
+    return SERVICE_STATES[name]
+
+
 def checked(state: ServiceState) -> ServiceState:
     """The state itself; raises ValueError naming the field that no service can be in."""
     if state.fallback not in FALLBACKS:

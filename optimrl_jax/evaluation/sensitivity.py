@@ -3,6 +3,7 @@
 Executions stay as they were recorded; only the calibration of the reference durations moves. Pure arrays.
 """
 
+import dataclasses
 import typing
 from collections.abc import Sequence
 
@@ -52,9 +53,7 @@ def rescored(
     execution: Execution,
 ) -> Outcome:
     """Outcomes of one problem's stored samples under each calibration, every field [calibrations, r]."""
-    envs = [
-        environment.build(env.family, **_numbers(env) | {"alpha": c.alpha, "beta_s": c.beta_s}) for c in calibrations
-    ]
+    envs = [dataclasses.replace(env, alpha=c.alpha, beta_s=c.beta_s) for c in calibrations]
     stacked = jax.tree.map(lambda *values: np.asarray(values, np.float32), *envs)
     return _judged(stacked, tests, references, execution)
 
@@ -95,8 +94,3 @@ def relative_gain(scores: np.ndarray, baseline: np.ndarray) -> np.ndarray:
     """score / baseline - 1, elementwise; nan where the baseline is 0."""
     scores, baseline = np.broadcast_arrays(np.asarray(scores, float), np.asarray(baseline, float))
     return np.divide(scores, baseline, out=np.full(scores.shape, np.nan), where=baseline != 0) - 1
-
-
-def _numbers(env: environment.Environment) -> dict[str, typing.Any]:
-    names = ("filter_limit", "aggregate", "limit", "bound", "tolerance", "threshold", "ties")
-    return {name: getattr(env, name) for name in names}

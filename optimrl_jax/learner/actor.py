@@ -136,7 +136,7 @@ class Actor:
                 span = slice(index * samples, (index + 1) * samples)
                 own = jax.tree.map(lambda x, span=span: x[span], completions)
                 rollouts = joined(prompt_ids[index], own, version=version, longest=self._settings.data.prompt_tokens)
-                judged = self._judge(problem, runs[span], stream=(batch + index) % 2)
+                judged = self._judge(problem, runs[span], stream=(batch + index) % 2, batch=batch)
                 groups.append(Group(rollouts, *judged, problem=np.int32(problem)))
         return groups
 

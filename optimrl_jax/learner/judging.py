@@ -5,13 +5,14 @@ Pure; every problem is padded to the one shape that holds them all, so that judg
 
 import functools
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 
 from optimrl_jax import arrays, environment, rewards
 from optimrl_jax.data import padding
+from optimrl_jax.learner import streams
 from optimrl_jax.settings import Settings
 
 if typing.TYPE_CHECKING:
@@ -42,8 +43,11 @@ class Judge:
         self._tests = [padding.pad_tests(record, self._k) for record in records]
         self._references = [padding.pad_references(record, self._k, h) for record in records]
         self._environment = environment.build(**vars(settings.environment))
-        reward = functools.partial(rewards.reward, **vars(settings.reward))
-        self._judged = jax.jit(lambda *problem: _judged(environment.judge(*problem), reward))
+        reward = functools.partial(rewards.judged, **vars(settings.reward))
+        self._judged = jax.jit(lambda *problem: _judged(reward(*problem)))
+        self._seed, self._noise = settings.seed, settings.noise
+        self._service = environment.service_named(settings.noise.service)
+        self._under_state = jax.jit(environment.under_state)
         nothing = padding.pad_execution(np.zeros((1, self._k), np.int8), np.zeros((1, self._k)), self._k)
         # Traced once without running, so that an unknown name is refused here and not after the first rollouts.
         jax.eval_shape(self._judged, self._environment, self._tests[0], self._references[0], nothing)
@@ -51,17 +55,33 @@ class Judge:
         self.kinds = family.kinds
         self.stops_early = can_stop_early(family, settings.reward.composition)
 
-    def __call__(self, problem: int, runs: Sequence[Run], *, stream: int) -> Judged:
+    def __call__(self, problem: int, runs: Sequence[Run], *, stream: int, batch: int) -> Judged:
         """Judges the programs of one problem, given by its index among the records.
 
-        `stream` 0 or 1 chooses between the correctness and the optimization reward of multitask compositions.
+        `stream` 0 or 1 chooses between the correctness and the optimization reward of multitask compositions; `batch`
+        numbers the rollouts and picks the random stream of injected timing noise.
         """
         status, duration_s = (np.stack([getattr(run, name) for run in runs]) for name in ("status", "duration_s"))
         execution = padding.pad_execution(status, duration_s, self._k)
         tests, references = self._tests[problem], self._references[problem]
+        execution = self._as_served(tests, execution, batch=batch, problem=problem)
         judged = jax.tree.map(np.asarray, self._judged(self._environment, tests, references, execution))
         of_stream = judged.reward[:, stream] if judged.reward.ndim == 2 else judged.reward
         return judged._replace(reward=of_stream.astype(np.float32), is_valid=judged.is_valid & np.isfinite(of_stream))
+
+    def _as_served(
+        self, tests: arrays.Tests, execution: arrays.Execution, *, batch: int, problem: int
+    ) -> arrays.Execution:
+        """The execution as the injected state of the service would have returned it."""
+        if self._noise.service == "healthy":
+            return execution
+        windows = streams.key(self._seed, "service windows")
+        share, batches = self._noise.burst_share, self._noise.burst_batches
+        if not environment.is_burst(batch, key=windows, share=share, steps=batches):
+            return execution
+        return self._under_state(
+            self._service, tests, execution, key=streams.key(self._seed, "service noise", batch, problem)
+        )
 
 
 def can_stop_early(family: environment.Family, composition: str) -> bool:
@@ -73,6 +93,8 @@ def can_stop_early(family: environment.Family, composition: str) -> bool:
     return judges_every_test and composition.startswith(("collapsed", "two_gate"))
 
 
-def _judged(outcome: arrays.Outcome, reward: Callable[[arrays.Outcome], jax.Array]) -> Judged:
+def _judged(found: rewards.Judged) -> Judged:
+    outcome = found.outcome
     is_correct = outcome.c_strict > 0
-    return Judged(reward(outcome), outcome.is_valid, is_correct, is_correct & (outcome.g > 0))
+    # With noise drawn anew, g is a probability: more likely in than out counts as fast.
+    return Judged(found.reward, outcome.is_valid, is_correct, is_correct & (outcome.g > 0.5))
