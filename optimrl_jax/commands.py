@@ -43,6 +43,8 @@ def run_job(
     arguments = list(sys.argv if argv is None else argv)
     # `force`, because libraries put handlers of their own on the root logger when they are imported.
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
+    for library in ("jax", "absl", "orbax"):
+        logging.getLogger(library).setLevel(logging.WARNING)
     # A supervisor's SIGTERM ends a job the way Ctrl-C does, so that both leave the last checkpoint behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -30,15 +30,17 @@ def pass_bars(path: pathlib.Path, scores: Mapping[str, Scores], *, k: int) -> No
 def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path, *, series: Mapping[str, str], window: int) -> None:
     """Training metrics over optimizer steps, raw (thin) and as a moving average (thick).
 
-    `series` maps a metric's name in the job's metrics.jsonl to its label.
+    `series` maps a metric's name in the job's metrics.jsonl to its label; those that the job did not log are left out,
+    and no file is written where it logged none of them.
     """
     rows = [json.loads(line) for line in metrics_file.read_text().splitlines() if line.strip()]
+    series = {name: label for name, label in series.items() if any(row.get(name) is not None for row in rows)}
+    if not series:
+        return
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     for index, (name, label) in enumerate(series.items()):
         points = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
-        if not points:
-            continue
         steps, values = (np.asarray(column, float) for column in zip(*points, strict=True))
         axes.plot(steps, values, color=f"C{index}", alpha=0.25, linewidth=1)
         axes.plot(steps, moving_average(values, window=window), color=f"C{index}", linewidth=2, label=label)

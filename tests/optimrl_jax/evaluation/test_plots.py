@@ -32,5 +32,7 @@ def test_pictures_are_written(tmp_path):
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_text("".join(json.dumps({"step": s, "reward": s / 9}) + "\n" for s in range(9)))
     plots.learning_curve(tmp_path / "curve.png", metrics, series={"reward": "reward", "absent": "absent"}, window=3)
+    plots.learning_curve(tmp_path / "none.png", metrics, series={"absent": "absent"}, window=3)
+    assert not (tmp_path / "none.png").exists()
     for name in ("bars.png", "curve.png"):
         assert (tmp_path / name).read_bytes().startswith(PNG)
