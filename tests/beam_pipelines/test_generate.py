@@ -76,4 +76,6 @@ def test_inputs_end_with_a_newline():
 
 def test_the_wrapper_quotes_whatever_the_generator_contains():
     hostile = Generator("g", "x = '''{calls}'''\n\"\"\"{seed}\"\"\"\n")
-    compile(harness.program(hostile, ("generate_edge_cases",), calls=1, seed=2), "wrapper", "exec")
+    wrapped = harness.program(hostile, ("generate_edge_cases",), calls=1, seed=2)
+    assert compile(wrapped, "wrapper", "exec") is not None
+    assert repr(hostile.program) in wrapped

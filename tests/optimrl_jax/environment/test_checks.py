@@ -38,8 +38,8 @@ def put(index, value):
 
 def test_sound_arrays_pass_with_and_without_an_execution():
     found = arrays()
-    environment.check(**found)
-    environment.check(found["tests"], found["references"])
+    assert environment.check(**found) is None
+    assert environment.check(found["tests"], found["references"]) is None
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_broken_arrays_are_refused(part, field, change, message):
 
 def test_missing_seconds_are_fine_where_nothing_was_run():
     found = broken("references", "duration_s", put((2, 1), np.nan))
-    environment.check(**found)
+    assert environment.check(**found) is None
 
 
 @pytest.mark.parametrize("tau", [-1, 101, float("nan")])
