@@ -161,10 +161,17 @@ def answers_of(store):
         return {}
 
 
+def listen_to_interrupts():
+    """A shell that starts tests in the background makes them, and all they start, deaf to SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def stopped(corpus, output, *, number):
     """Starts a build in a process of its own, sends it a signal when some answers are stored; exit code and errors."""
     command = [sys.executable, "-m", "beam_pipelines.build_dataset", *FLAGS, f"--input={corpus}", f"--output={output}"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=listen_to_interrupts
+    )
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
         if len(answers_of(output / "executions.sqlite")) >= 40:
