@@ -61,6 +61,7 @@ class SupervisedRun:
             functools.partial(loss.supervised, settings=model),
             update.optimizer_of(settings.sft, ends_at=0.1),
             mesh=settings.mesh,
+            micro_rows=settings.data.micro_rows,
             most_skipped=settings.sft.most_skipped,
         )
         self._checkpoints = checkpoints.Checkpoints(directory)

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from optimrl_jax.settings import SettingsError
+
 if typing.TYPE_CHECKING:
     from jaxtyping import Float, Int
 
@@ -47,10 +49,13 @@ def assign(lengths: Sequence[int], row_tokens: int) -> list[list[int]]:
 
 
 def most_microbatches(sequences: int, longest: int, *, row_tokens: int, micro_rows: int) -> int:
-    """Microbatches that hold any `sequences` of at most `longest` tokens, so that one compiled shape serves all."""
+    """Microbatches that hold any `sequences` of at most `longest` tokens, so that one compiled shape serves all.
+
+    Raises SettingsError where a row is shorter than the longest sequence.
+    """
     per_row = row_tokens // longest
     if per_row < 1:
-        raise ValueError(f"row_tokens = {row_tokens}: expected at least the longest sequence, {longest}")
+        raise SettingsError(f"data.row_tokens = {row_tokens}: expected at least the longest sequence, {longest}")
     # First fit never leaves two rows that are both at most half full.
     rows = min(-(-sequences // per_row), 2 * -(-sequences * longest // row_tokens) + 1)
     return -(-rows // micro_rows)

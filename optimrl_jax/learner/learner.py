@@ -34,6 +34,7 @@ class Learner:
             objective,
             update.optimizer_of(grpo, ends_at=1.0),
             mesh=settings.mesh,
+            micro_rows=settings.data.micro_rows,
             most_skipped=grpo.most_skipped,
         )
         self._assemble = functools.partial(

@@ -9,7 +9,7 @@ import typing
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from optimrl_jax.settings import MeshSettings
+from optimrl_jax.settings import MeshSettings, SettingsError
 
 AXES = ("data", "fsdp", "tensor")
 ROWS = ("data", "fsdp")
@@ -28,13 +28,18 @@ RULES = (
 )
 
 
-def build(settings: MeshSettings) -> Mesh:
-    """A mesh over the first data * fsdp * tensor devices; raises ValueError where there are fewer."""
+def build(settings: MeshSettings, *, micro_rows: int) -> Mesh:
+    """A mesh over the first data * fsdp * tensor devices.
+
+    Raises SettingsError where there are fewer devices, or where data * fsdp does not divide the rows of a microbatch.
+    """
     shape = (settings.data, settings.fsdp, settings.tensor)
     wanted = settings.data * settings.fsdp * settings.tensor
     devices = jax.devices()
     if wanted > len(devices):
-        raise ValueError(f"mesh = {shape}: expected at most {len(devices)} devices in all, asked for {wanted}")
+        raise SettingsError(f"mesh = {shape}: expected at most {len(devices)} devices in all, asked for {wanted}")
+    if micro_rows % (settings.data * settings.fsdp):
+        raise SettingsError(f"data.micro_rows = {micro_rows}: expected a multiple of mesh.data * mesh.fsdp")
     return jax.make_mesh(shape, AXES, devices=devices[:wanted], axis_types=(jax.sharding.AxisType.Auto,) * len(AXES))
 
 
@@ -50,7 +55,7 @@ def shardings(mesh: Mesh, tree: typing.Any) -> typing.Any:
     """A NamedSharding for every leaf of parameters, or of anything that contains trees shaped like them.
 
     The moments of an optimizer follow their parameter; scalars are replicated. Raises ValueError for an unknown name
-    and for an axis that the mesh does not divide.
+    and SettingsError for an axis that the mesh does not divide.
     """
 
     def sharding(path: tuple, leaf: typing.Any) -> NamedSharding:
@@ -60,7 +65,8 @@ def shardings(mesh: Mesh, tree: typing.Any) -> typing.Any:
         spec = spec_of("/".join(names))
         for size, axis in zip(leaf.shape, spec, strict=True):
             if axis and size % mesh.shape[axis]:
-                raise ValueError(f"mesh.{axis} = {mesh.shape[axis]}: expected a divisor of {size} ({'/'.join(names)})")
+                name = "/".join(names)
+                raise SettingsError(f"mesh.{axis} = {mesh.shape[axis]}: expected a divisor of {size} ({name})")
         return NamedSharding(mesh, spec)
 
     return jax.tree_util.tree_map_with_path(sharding, tree)

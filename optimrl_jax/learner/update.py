@@ -110,9 +110,10 @@ class Trainer:
         optimizer: optax.GradientTransformation,
         *,
         mesh: MeshSettings,
+        micro_rows: int,
         most_skipped: int,
     ) -> None:
-        self._mesh = mesh_lib.build(mesh)
+        self._mesh = mesh_lib.build(mesh, micro_rows=micro_rows)
         placed = mesh_lib.shardings(self._mesh, jax.eval_shape(lambda: initial(params, optimizer)))
         # A copy, because the update donates its state and the caller goes on using the parameters it gave.
         self.state = jax.jit(lambda p: initial(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)(params)

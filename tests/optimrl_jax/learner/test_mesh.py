@@ -20,7 +20,8 @@ import dataclasses, pathlib, sys
 import jax, numpy as np
 from optimrl_jax.learner import checkpoints
 from optimrl_jax.learner.learner import Learner
-from optimrl_jax.settings import MeshSettings
+from optimrl_jax.learner import mesh
+from optimrl_jax.settings import MeshSettings, SettingsError
 from tests.optimrl_jax.learner.groups import SETTINGS, copied_params, group
 from tests.optimrl_jax.model import tiny
 
@@ -40,6 +41,12 @@ for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1)):
     for one, other in zip(jax.tree.leaves(back.arrays["params"]), results[0][1], strict=True):
         np.testing.assert_array_equal(one, other)
     store.close()
+try:
+    mesh.build(MeshSettings(data=3), micro_rows=8)
+except SettingsError as error:
+    assert "data.micro_rows = 8: expected a multiple" in str(error)
+else:
+    raise AssertionError("expected a mesh that does not divide the rows to be refused")
 for norm, leaves in results[1:]:
     np.testing.assert_allclose(norm, results[0][0], rtol=1e-4)
     for one, other in zip(leaves, results[0][1], strict=True):
@@ -64,7 +71,7 @@ def test_an_axis_that_does_not_divide_a_parameter_is_named():
 
 def test_more_devices_than_there_are_is_an_error():
     with pytest.raises(ValueError, match="expected at most"):
-        mesh.build(MeshSettings(data=64))
+        mesh.build(MeshSettings(data=64), micro_rows=64)
 
 
 def test_the_same_step_agrees_on_one_and_on_eight_devices(tmp_path):
