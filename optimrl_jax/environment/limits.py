@@ -41,7 +41,7 @@ def ranked(references: References, limit: float, *, bound: str) -> jnp.ndarray:
     duration_s = jnp.where(chosen, references.duration_s, jnp.inf)
     count = chosen.sum(axis=-1)
     if bound == "max":
-        limit_s = jnp.where(chosen, duration_s, -jnp.inf).max(axis=-1)
+        limit_s = jnp.where(chosen, duration_s, -jnp.inf).max(axis=-1, initial=-jnp.inf)
     else:
         limit_s = percentile(ordered(duration_s), count, 50.0)
     return jnp.where(count > 0, limit_s, jnp.nan)

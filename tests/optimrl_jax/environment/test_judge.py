@@ -139,13 +139,19 @@ def test_a_problem_without_usable_references_is_not_ranked():
     assert (outcome.g[0], outcome.q[0], outcome.c_strict[0]) == (1, 0, 1)
 
 
-@pytest.mark.parametrize("family", ["mc_mo", "relative_filter", "ranked_timeout", "qp_ranked"])
+@pytest.mark.parametrize("family", ["mc_mo", "qp_ranked"])
 def test_eager_and_compiled_judging_agree(family):
-    problem = Ragged(11)
+    tests, references, execution = Ragged(11).padded()
+    few = (slice(4), slice(2))
+    small = (
+        arrays.Tests(*(part[:4] for part in tests)),
+        arrays.References(*(part[few] for part in references)),
+        arrays.Execution(*(part[:2, :4] for part in execution)),
+    )
     env = environment.build(family, **options(family, 1))
     with jax.disable_jit():
-        eager = environment.judge(env, *problem.padded())
-    for left, right in zip(eager, JUDGE(env, *problem.padded()), strict=True):
+        eager = environment.judge(env, *small)
+    for left, right in zip(eager, JUDGE(env, *small), strict=True):
         np.testing.assert_allclose(left, right, atol=1e-6)
 
 
@@ -248,3 +254,13 @@ def test_the_sweep_of_the_paper_has_1578_configurations():
 def test_a_wrong_environment_is_refused(options, message):
     with pytest.raises(ValueError, match=message.replace(".", r"\.")):
         environment.build(**options)
+
+
+@pytest.mark.parametrize("family", ["relative_timeout", "ranked_timeout", "qp_ranked"])
+def test_a_problem_without_any_references_is_neutral(family):
+    tests = arrays.Tests(np.array([0, 2]), np.ones(2, np.int32), np.ones(2, bool))
+    nobody = arrays.References(np.zeros((2, 0)), np.zeros((2, 0)), np.zeros((2, 0), bool))
+    execution = arrays.Execution(np.zeros((1, 2), np.int32), np.full((1, 2), 0.5))
+    environment.check(tests, nobody, execution)
+    found = environment.judge(environment.build(family, limit=30.0), tests, nobody, execution)
+    assert [float(part[0]) for part in found] == [1, 1, 1, 0, 1]

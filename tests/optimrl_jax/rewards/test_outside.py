@@ -81,7 +81,7 @@ def test_the_guides_corner_table_is_true():
 
 
 def test_the_benchmark_reports_its_figures():
-    found = benchmark.figures(problems=4, repeats=1, families=("mc", "qp_ranked"))
+    found = benchmark.figures(problems=2, repeats=1, families=("mc", "qp_ranked"))
     assert set(found["reward_ms"]) == {"mc", "qp_ranked"}
     assert all(value > 0 for value in found["reward_ms"].values())
-    assert 1 <= found["compilations"] <= 4
+    assert 1 <= found["compilations"] <= 2

@@ -17,7 +17,7 @@ REFERENCES = References(
 RECORDED = Execution(
     np.zeros((R, K), np.int32), np.tile(np.geomspace(0.06, 0.3, R)[:, None], (1, K)).astype(np.float32)
 )
-ENV = environment.build("qp_ranked", threshold=0.3)
+ENV = environment.build("qar_ranked", threshold=0.3)
 
 
 @jax.jit
