@@ -8,12 +8,19 @@ import httpx
 
 from beam_pipelines.commands import UserError
 
+# The request itself cannot be answered, as a prompt longer than the model's context; others may be.
+REFUSED_STATUS = (400, 413, 422)
 RETRIED_STATUS = (408, 409, 425, 429, 500, 502, 503, 504)
 LONGEST_PAUSE_S = 60.0
+LONGEST_DETAIL = 200
 
 
 class Garbage(ValueError):
     """The endpoint answered, but not with a completion."""
+
+
+class Refused(ValueError):
+    """The endpoint will never answer this request, whatever it does with others."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +56,9 @@ class Caller:
     def complete(self, prompt: str, *, seed: int) -> str:
         """The text of one completion.
 
-        Raises Garbage where the last answer was no completion, UserError where the endpoint refuses the request, stays
-        overloaded or cannot be reached: a caller then stops, and goes on later from what it stored.
+        Raises Garbage where the last answer was no completion, Refused where this one request cannot be answered, and
+        UserError where the endpoint answers nobody, stays overloaded or cannot be reached: a caller then stops, and
+        goes on later from what it stored.
         """
         failure: Exception | None = None
         for attempt in range(self._endpoint.retries + 1):
@@ -81,6 +89,8 @@ class Caller:
             raise _Retry(type(error).__name__) from None
         if answer.status_code in RETRIED_STATUS:
             raise _Retry(f"status {answer.status_code}", answer.headers.get("retry-after", ""))
+        if answer.status_code in REFUSED_STATUS:
+            raise Refused(f"status {answer.status_code}: {answer.text[:LONGEST_DETAIL]}")
         if answer.status_code != 200:
             raise UserError(f"--endpoint = {self._endpoint.url!r}: expected status 200, got {answer.status_code}")
         return _text(answer)

@@ -88,8 +88,9 @@ def answered(caller: endpoint.Caller, question: Question, *, model: str) -> dict
     line: dict[str, object] = {"id": question.id, "problem": question.problem, "model": model, "seed": question.seed}
     try:
         completion = caller.complete(question.prompt, seed=question.seed)
-    except endpoint.Garbage as error:
-        return line | {"outcome": "garbage", "detail": str(error), "completion": None, "program": None}
+    except (endpoint.Garbage, endpoint.Refused) as error:
+        outcome = type(error).__name__.lower()
+        return line | {"outcome": outcome, "detail": str(error), "completion": None, "program": None}
     program = prompts.program_of(completion)
     return line | {"outcome": "program" if program else "no_program", "completion": completion, "program": program}
 

@@ -171,6 +171,16 @@ class EvaluationSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class ServeSettings:
+    """A policy behind an OpenAI-compatible endpoint."""
+
+    host: str = setting("127.0.0.1", "address to listen on")
+    port: int = setting(8080, "port to listen on; 0: any free one", NOT_NEGATIVE)
+    name: str = setting("policy", "model name that requests give")
+    rows: int = setting(8, "completions sampled together", POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True)
 class Settings:
     seed: int = setting(0, "the one seed; every stream is folded from it", NOT_NEGATIVE)
     model: ModelSettings = section(ModelSettings)
@@ -183,6 +193,7 @@ class Settings:
     sandbox: SandboxSettings = section(SandboxSettings)
     grpo: GrpoSettings = section(GrpoSettings)
     evaluation: EvaluationSettings = section(EvaluationSettings)
+    serve: ServeSettings = section(ServeSettings)
 
 
 def freeze(kind: type, values: Mapping[str, typing.Any], *, path: str = "") -> typing.Any:

@@ -108,6 +108,14 @@ def test_a_refusal_is_one_line(ask, capsys):
     assert "expected status 200, got 401" in capsys.readouterr().err
 
 
+def test_a_request_that_cannot_be_answered_does_not_stop_the_others(ask, tmp_path):
+    code, questions = ask([(400, "too long", {}), (200, GOOD, {})], attempts=2)
+    assert (code, len(questions)) == (0, 2)
+    assert [(line["outcome"], line.get("detail")) for line in stored(tmp_path)] == [
+        ("refused", "status 400: too long"), ("program", None),
+    ]  # fmt: skip
+
+
 def test_a_second_run_asks_only_for_what_is_missing(ask, tmp_path):
     ask([(200, WORDS, {}), (200, GOOD, {})], attempts=2)
     with (tmp_path / "g.jsonl").open("a") as lines:
