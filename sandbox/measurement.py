@@ -8,7 +8,7 @@ of fixed work before and after each repeated run tells slow spells of the core f
 import dataclasses
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from sandbox import protocol, verdicts
@@ -19,6 +19,8 @@ CLEAN_RATIO = 1.08
 # How many repeats the spread over the whole request weighs in the spread of one test.
 PRIOR_RUNS = 4
 DETAIL_CHARACTERS = 400
+# Requests are small: this many fit into any pipe, so that asking never waits for an answer to be read.
+AHEAD = 8
 
 
 class Worker(Protocol):
@@ -27,8 +29,8 @@ class Worker(Protocol):
     def compile(self, program: str, *, language: str) -> str | None: ...
 
     def run(
-        self, suite: Suite, test: int, *, limits: protocol.Limits, probes: bool = False
-    ) -> Mapping[str, object]: ...
+        self, suite: Suite, tests: Sequence[int], *, limits: protocol.Limits, probes: bool, ahead: int = 1
+    ) -> Iterator[Mapping[str, object]]: ...
 
 
 class Timing(NamedTuple):
@@ -49,15 +51,19 @@ def measure(worker: Worker, request: RunRequest, suite: Suite) -> tuple[TestResu
     timings: dict[int, list[Timing]] = {}
     results = _first_round(worker, request, suite, tests=tests, timings=timings)
     for _ in range(request.repeats - 1):
-        for test in timings:
-            report = _run(worker, request, suite, test)
+        for test, report in _reports(worker, request, suite, tuple(timings)):
             if _judged(report, suite, test, request) is Verdict.SUCCESS:
                 timings[test].append(_timing(report))
     return estimated(results, timings) if request.repeats > 1 else tuple(results)
 
 
-def _run(worker: Worker, request: RunRequest, suite: Suite, test: int) -> Mapping[str, object]:
-    return worker.run(suite, test, limits=request.limits, probes=request.repeats > 1)
+def _reports(
+    worker: Worker, request: RunRequest, suite: Suite, tests: Sequence[int]
+) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """Each test with the report of one run of it. Only where nothing stops early may runs be under way unasked for."""
+    ahead = 1 if request.stops_early else AHEAD
+    reports = worker.run(suite, tests, limits=request.limits, probes=request.repeats > 1, ahead=ahead)
+    return zip(tests, reports, strict=True)
 
 
 def _timing(report: Mapping[str, object]) -> Timing:
@@ -69,8 +75,7 @@ def _first_round(
 ) -> list[TestResult]:
     """One run of each test; `timings` receives those of the tests that succeed."""
     results = []
-    for test in tests:
-        report = _run(worker, request, suite, test)
+    for test, report in _reports(worker, request, suite, tests):
         verdict = _judged(report, suite, test, request)
         results.append(_result(report, test, verdict, worker.name, request))
         if verdict is Verdict.SUCCESS:

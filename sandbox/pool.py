@@ -131,7 +131,7 @@ class Pool:
 
     def _return(self, worker: Worker, *, is_suspect: bool) -> None:
         """Recycles a worn worker; a worker that fails again and again rests while others are there."""
-        if worker.runs >= self._settings.recycle_after:
+        if worker.run_count >= self._settings.recycle_after:
             worker.stop()
             self._count(recycled_workers=1)
         if is_suspect and len(self.workers) > 1 and not self._is_closing.is_set():

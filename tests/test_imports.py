@@ -71,9 +71,10 @@ def test_pure_modules_import_no_io_library(path):
     assert not offenders, f"{name_of(path)} imports {sorted(offenders)}: make it pure or say 'Edge: ' in its docstring"
 
 
-def test_the_runner_uses_the_standard_library_alone():
-    names = {package_of(name) for name in imports_of(ROOT / "sandbox" / "runner.py")}
-    assert names <= set(sys.stdlib_module_names)
+def test_the_runner_uses_the_standard_library_and_what_travels_with_it():
+    for path in (ROOT / "sandbox" / "runner.py", *(ROOT / "sandbox" / "inside").glob("*.py")):
+        foreign = {name for name in imports_of(path) if package_of(name) not in sys.stdlib_module_names}
+        assert all(name.startswith("sandbox.inside.") for name in foreign), name_of(path)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=name_of)

@@ -7,7 +7,6 @@ killed server leaves none behind.
 """
 
 import os
-import pathlib
 import socket
 import struct
 import time
@@ -15,7 +14,7 @@ import uuid
 
 import docker
 
-from sandbox import runner
+from sandbox import bundle
 from sandbox.backends.local import host_name
 from sandbox.backends.worker import Worker
 
@@ -53,7 +52,7 @@ class DockerChannel:
         return engine().containers.create(
             image,
             # The runner travels as text: the engine may be on another machine.
-            ["python3", "-I", "-c", pathlib.Path(runner.__file__).read_text(), "--uid", str(uid)],
+            ["python3", "-I", "-c", bundle.text(), "--uid", str(uid)],
             name=f"optimrl-sandbox-{uuid.uuid4().hex[:12]}",
             labels={LABEL: str(os.getpid())},
             stdin_open=True,

@@ -5,18 +5,16 @@ The same runner serves every backend; what differs is only what stands around it
 
 import logging
 import os
-import pathlib
 import platform
 import select
 import subprocess
 import sys
 import time
 
-from sandbox import runner
+from sandbox import bundle
 from sandbox.backends.worker import Worker
 
 _LOG = logging.getLogger(__name__)
-RUNNER = pathlib.Path(runner.__file__)
 STOP_S = 5.0
 
 
@@ -26,7 +24,7 @@ class LocalChannel:
     def __init__(self, *, cpu: int | None) -> None:
         # -I keeps the caller's environment and directory out of the programs' view of the world.
         self.process = subprocess.Popen(
-            [sys.executable, "-I", str(RUNNER)],
+            [sys.executable, "-I", "-c", bundle.text()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},

@@ -4,12 +4,14 @@ A backend gives a function that opens a channel to a fresh runner; everything el
 """
 
 import base64
+import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from sandbox import protocol, runner
+from sandbox.inside import containment
 
 # What a runner may take beyond the limit of a run before it counts as lost.
 GRACE_S = 30.0
@@ -40,7 +42,7 @@ class Worker:
         self._held: set[tuple[str, int]] = set()
         self._held_bytes = 0
         self._program: tuple[tuple[str, str], str | None] | None = None
-        self.runs = 0
+        self.run_count = 0
 
     def compile(self, program: str, *, language: str) -> str | None:
         """Makes `program` the current one; returns why it does not compile, or None."""
@@ -51,17 +53,31 @@ class Worker:
         return self._program[1]
 
     def run(
-        self, suite: protocol.Suite, test: int, *, limits: protocol.Limits, probes: bool = False
-    ) -> Mapping[str, object]:
-        """Runs the current program once on one test; raises WorkerLost where the runner dies."""
-        place = {"suite": suite.sha256, "test": test}
-        if (suite.sha256, test) not in self._held:
-            self._hold(suite, test, place)
-        request = {"do": "run", "limits": dataclasses.asdict(limits), "probes": probes, **place}
-        answer = self._ask(request, timeout_s=limits.wall_s + GRACE_S)
-        answer["output"] = base64.b64decode(answer["output"])
-        self.runs += 1
-        return answer
+        self, suite: protocol.Suite, tests: Sequence[int], *, limits: protocol.Limits, probes: bool, ahead: int = 1
+    ) -> Iterator[Mapping[str, object]]:
+        """Runs the current program once on each test, one after the other; raises WorkerLost where the runner dies.
+
+        Up to `ahead` runs are on their way, so that the runner need not wait for what stands between it and us. A
+        caller that stops listening in between loses the runner with what is on its way: ask for 1 to stop for free.
+        """
+        request = {"do": "run", "suite": suite.sha256, "limits": dataclasses.asdict(limits), "probes": probes}
+        for group in _groups(suite, tests):
+            self._hold(suite, group)
+            on_their_way = 0
+            try:
+                for test in group:
+                    self._send(request | {"test": test})
+                    on_their_way += 1
+                    if on_their_way == ahead:
+                        on_their_way -= 1
+                        yield self._report(limits)
+                while on_their_way:
+                    on_their_way -= 1
+                    yield self._report(limits)
+            finally:
+                # A listener that left in the middle must not meet these answers again.
+                if on_their_way:
+                    self.stop()
 
     def stop(self) -> None:
         """Ends the runner; whatever it was running ends with it."""
@@ -69,28 +85,72 @@ class Worker:
         self._held.clear()
         self._held_bytes = 0
         self._program = None
-        self.runs = 0
+        self.run_count = 0
         if channel is not None:
             channel.close()
 
-    def _hold(self, suite: protocol.Suite, test: int, place: dict) -> None:
-        text = suite.inputs[test]
-        if self._held_bytes + len(text) > HELD_BYTES:
+    def _hold(self, suite: protocol.Suite, tests: Sequence[int]) -> None:
+        """Sends the inputs that the runner lacks, all before the first answer is read."""
+        lacking = [test for test in dict.fromkeys(tests) if (suite.sha256, test) not in self._held]
+        lacking_bytes = _bytes_of(suite, lacking)
+        if self._held and self._held_bytes + lacking_bytes > HELD_BYTES:
             self._ask({"do": "forget"})
             self._held.clear()
-            self._held_bytes = 0
-        self._ask({"do": "input", "text": text, **place})
-        self._held.add((suite.sha256, test))
-        self._held_bytes += len(text)
+            lacking, lacking_bytes, self._held_bytes = [*dict.fromkeys(tests)], _bytes_of(suite, tests), 0
+        for test in lacking:
+            self._send({"do": "input", "suite": suite.sha256, "test": test, "text": suite.inputs[test]})
+        for test in lacking:
+            self._receive("input", timeout_s=GRACE_S)
+            self._held.add((suite.sha256, test))
+        self._held_bytes += lacking_bytes
 
-    def _ask(self, request: dict, *, timeout_s: float = GRACE_S) -> dict:
-        try:
+    def _report(self, limits: protocol.Limits) -> Mapping[str, object]:
+        answer = self._receive("run", timeout_s=containment.MOST_EXTENSION * limits.wall_s + GRACE_S)
+        answer["output"] = base64.b64decode(answer["output"])
+        self.run_count += 1
+        return answer
+
+    def _ask(self, request: dict) -> dict:
+        self._send(request)
+        return self._receive(request["do"], timeout_s=GRACE_S)
+
+    def _send(self, request: dict) -> None:
+        with self._losses(request["do"]):
             if self._channel is None:
                 self._channel = self._open_channel()
             body = json.dumps(request).encode()
             self._channel.send(runner.HEADER.pack(len(body)) + body)
+
+    def _receive(self, what: str, *, timeout_s: float) -> dict:
+        with self._losses(what):
+            if self._channel is None:
+                raise ConnectionError("the runner has ended")
             (size,) = runner.HEADER.unpack(self._channel.receive(runner.HEADER.size, timeout_s=timeout_s))
             return json.loads(self._channel.receive(size, timeout_s=timeout_s))
+
+    @contextlib.contextmanager
+    def _losses(self, what: str) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             self.stop()
-            raise WorkerLost(f"worker {self.name} was lost during {request['do']!r}: {error}") from error
+            raise WorkerLost(f"worker {self.name} was lost during {what!r}: {error}") from error
+
+
+def _groups(suite: protocol.Suite, tests: Sequence[int]) -> Iterator[list[int]]:
+    """The tests in order, cut where the inputs of a group would not fit into a runner together."""
+    group, held, held_bytes = [], set(), 0
+    for test in tests:
+        size = 0 if test in held else len(suite.inputs[test])
+        if group and held_bytes + size > HELD_BYTES:
+            yield group
+            group, held, held_bytes, size = [], set(), 0, len(suite.inputs[test])
+        group.append(test)
+        held.add(test)
+        held_bytes += size
+    if group:
+        yield group
+
+
+def _bytes_of(suite: protocol.Suite, tests: Sequence[int]) -> int:
+    return sum(len(suite.inputs[test]) for test in set(tests))

@@ -23,14 +23,15 @@ class FlakyWorker(Worker):
     chance = random.Random(1)
 
     def run(self, *arguments, **options):
-        fate = self.chance.random()
-        if fate < FAILURE_SHARE / TESTS / 2:
-            raise WorkerLost("before the run")
-        answer = super().run(*arguments, **options)
-        if fate > 1 - FAILURE_SHARE / TESTS / 2:
-            self.stop()
-            raise WorkerLost("after the run")
-        return answer
+        for report in super().run(*arguments, **options):
+            fate = self.chance.random()
+            if fate < FAILURE_SHARE / TESTS / 2:
+                self.stop()
+                raise WorkerLost("between two runs")
+            yield report
+            if fate > 1 - FAILURE_SHARE / TESTS / 2:
+                self.stop()
+                raise WorkerLost("after a report was taken")
 
 
 @pytest.fixture

@@ -1,0 +1,31 @@
+"""Edge: the runner and what it imports as one program text, for an interpreter that has none of our files."""
+
+import functools
+import pathlib
+
+FOLDER = pathlib.Path(__file__).parent
+# In the order in which they import each other.
+MODULES = ("inside.clocks", "inside.languages", "inside.containment", "runner")
+
+# The names vanish again, so that a program under test finds no module that a plain interpreter lacks.
+_LOADER = """import sys, types
+held = {{}}
+for name in ("sandbox", "sandbox.inside"):
+    held[name] = sys.modules[name] = types.ModuleType(name)
+    held[name].__path__ = []
+for name, source in {sources!r}.items():
+    parent, _, last = name.rpartition(".")
+    held[name] = sys.modules[name] = types.ModuleType(name)
+    setattr(held[parent], last, held[name])
+    exec(compile(source, name + ".py", "exec"), held[name].__dict__)
+for name in held:
+    del sys.modules[name]
+held["sandbox.runner"].main()
+"""
+
+
+@functools.cache
+def text() -> str:
+    """A program that serves requests until its standard input ends; takes the runner's arguments."""
+    sources = {f"sandbox.{name}": (FOLDER / f"{name.replace('.', '/')}.py").read_text() for name in MODULES}
+    return _LOADER.format(sources=sources)
