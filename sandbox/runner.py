@@ -5,7 +5,7 @@ length-prefixed JSON on its own standard input and output: `program` compiles, `
 private file, `run` runs the compiled program on it. It holds no expected output and decides no verdict that needs one.
 
 With `--uid N` it runs as root in a container: every program gets the user N, and whatever a program may write to is
-emptied after each run.
+emptied after each run. It refuses to do that anywhere else.
 """
 
 import base64
@@ -24,6 +24,7 @@ from sandbox.inside import clocks, containment, languages
 
 HEADER = struct.Struct(">I")
 STDERR_BYTES = 4096
+FIRST_PROCESS = 1
 
 
 def main() -> None:
@@ -34,12 +35,19 @@ def main() -> None:
             os.dup2(null.fileno(), descriptor)
     containment.adopt_orphans()
     uid = int(sys.argv[2]) if sys.argv[1:2] == ["--uid"] else None
+    require_container(uid)
     with tempfile.TemporaryDirectory(prefix="runner-", dir=None if uid is None else "/inputs") as directory:
         runner = Runner(directory, uid=uid)
         gc.collect()
         gc.freeze()
         while (request := receive(control_in)) is not None:
             send(control_out, runner.answers[request["do"]](request))
+
+
+def require_container(uid: int | None) -> None:
+    """Ends this process where it would empty directories that, outside a container, belong to everyone."""
+    if uid is not None and os.getpid() != FIRST_PROCESS:
+        raise SystemExit(f"--uid {uid}: expected to be the first process of a container")
 
 
 def receive(source: BinaryIO) -> dict | None:
@@ -57,6 +65,7 @@ class Runner:
     """State between requests: the compiled program and the files that hold the inputs of tests."""
 
     def __init__(self, directory: str, *, uid: int | None) -> None:
+        require_container(uid)
         self._directory = directory
         self._uid = uid
         self._scratch = "/tmp" if uid is not None else os.path.join(directory, "scratch")

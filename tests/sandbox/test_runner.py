@@ -1,0 +1,26 @@
+"""The runner outside a container: what it must never do there."""
+
+import subprocess
+import sys
+
+import pytest
+
+from sandbox import bundle, runner
+
+
+def test_a_runner_that_empties_shared_directories_starts_nowhere_but_in_a_container(tmp_path):
+    with pytest.raises(SystemExit, match="first process of a container"):
+        runner.Runner(str(tmp_path), uid=20_000)
+
+
+def test_the_bundle_refuses_as_well():
+    command = [sys.executable, "-I", "-c", bundle.text(), "--uid", "20000"]
+    ended = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=60)
+    assert ended.returncode != 0
+    assert b"first process of a container" in ended.stderr
+
+
+def test_a_program_finds_no_module_of_ours():
+    program = bundle.text().replace('held["sandbox.runner"].main()', 'print([m for m in sys.modules if "sandbox" in m])')
+    ended = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stdout == "[]\n"
