@@ -21,6 +21,7 @@ def test_the_bundle_refuses_as_well():
 
 
 def test_a_program_finds_no_module_of_ours():
-    program = bundle.text().replace('held["sandbox.runner"].main()', 'print([m for m in sys.modules if "sandbox" in m])')
-    ended = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    names = 'print([name for name in sys.modules if "sandbox" in name])'
+    command = [sys.executable, "-I", "-c", bundle.text().replace('held["sandbox.runner"].main()', names)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert ended.stdout == "[]\n"
