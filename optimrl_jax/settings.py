@@ -52,6 +52,17 @@ class ModelSettings:
     has_tied_embeddings: bool = setting(True, "output layer shares the embedding table")
     has_qkv_bias: bool = setting(True, "biases on query, key and value (Qwen2)")
     compute_dtype: str = setting("float32", "activations", one_of("float32", "bfloat16"))
+    remat: str = setting(
+        "none",
+        "what the backward pass computes again: nothing, all of a block but its input, or all but matrix products",
+        one_of("none", "block", "dots"),
+    )
+    attention_block: int = setting(
+        0, "queries and keys whose attention weights exist at once; 0: the whole row", NOT_NEGATIVE
+    )
+    logits_chunk: int = setting(
+        0, "tokens of a row whose scores over the vocabulary exist at once in the loss; 0: the whole row", NOT_NEGATIVE
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,12 +3,14 @@
 Pure. Sums, not means: the update divides by what the recipe asks for (completion tokens, or the fixed horizon N).
 """
 
+import functools
 import typing
 
-import jax
 import jax.numpy as jnp
 
 from optimrl_jax.data.packing import Packed
+from optimrl_jax.learner import cross_entropy
+from optimrl_jax.learner.cross_entropy import Scores
 from optimrl_jax.model import decoder
 from optimrl_jax.settings import ModelSettings
 
@@ -18,29 +20,20 @@ if typing.TYPE_CHECKING:
 Sums = dict[str, "Float[Array, '']"]
 
 
-class Scores(typing.NamedTuple):
-    """What the policy says of each next token: its log-probability, and the entropy of the whole distribution."""
-
-    log_prob: "Float[Array, 's t']"
-    entropy: "Float[Array, 's t']"
-
-
 def scores(params: decoder.Params, settings: ModelSettings, rows: Packed, *, temperature: float = 1.0) -> Scores:
     """Log-probability and entropy of each token given what stands before it; 0 at the start of a row.
 
     At the first token of a later segment the value belongs to the segment before: mask it (prompts are never trained).
+    `settings.logits_chunk` says how many tokens of a row have scores over the vocabulary in memory at once; 0 is all.
     """
     hidden, _ = decoder.hidden_states(
         params, settings, tokens=rows.tokens, positions=rows.positions, segments=rows.segments
     )
-    scaled = decoder.logits(params, hidden[:, :-1]) / temperature
-    # A comparison instead of a gather: its gradient is one fused pass, a gather's is a scatter.
-    is_target = jnp.arange(scaled.shape[-1]) == rows.tokens[:, 1:, None]
-    total = jax.nn.logsumexp(scaled, axis=-1)
-    log_prob = jnp.sum(jnp.where(is_target, scaled, 0), axis=-1) - total
-    fixed, fixed_total = jax.lax.stop_gradient((scaled, total))
-    entropy = fixed_total - jnp.sum(jnp.exp(fixed - fixed_total[..., None]) * fixed, axis=-1)
-    return Scores(*(jnp.pad(values, ((0, 0), (1, 0))) for values in (log_prob, entropy)))
+    score = cross_entropy.dense
+    if settings.logits_chunk:
+        score = functools.partial(cross_entropy.chunked, chunk=settings.logits_chunk)
+    found = score(params, hidden[:, :-1], rows.tokens[:, 1:], temperature=temperature)
+    return Scores(*(jnp.pad(values, ((0, 0), (1, 0))) for values in found))
 
 
 def supervised(params: decoder.Params, rows: Packed, *, settings: ModelSettings) -> tuple["Float[Array, '']", Sums]:

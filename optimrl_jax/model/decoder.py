@@ -12,7 +12,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from optimrl_jax.model import attention
+from optimrl_jax.model import attention, blockwise
+from optimrl_jax.model.remat import rematerialized
 from optimrl_jax.settings import ModelSettings
 
 if typing.TYPE_CHECKING:
@@ -74,7 +75,10 @@ class Attention(nn.Module):
         if past is not None:
             write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=slot, axis=2)
             new = KeyValue(*(write(old, part.astype(old.dtype)) for old, part in zip(past, new, strict=True)))
-        summed = attention.attend(query, new.key, new.value, seen)
+        if isinstance(seen, blockwise.Layout):
+            summed = blockwise.attend(query, new.key, new.value, seen, block=self.settings.attention_block)
+        else:
+            summed = attention.attend(query, new.key, new.value, seen)
         return jnp.einsum("stnd,ndw->stw", summed, self.output.astype(x.dtype)), new
 
 
@@ -132,9 +136,11 @@ class Decoder(nn.Module):
             self.param("unembedding", _INIT, (c.width, c.vocabulary))
         x = table[tokens].astype(jnp.dtype(c.compute_dtype))
         by = attention.rotation(positions, attention.frequencies(c.head_width, c.rope_theta))
-        seen = attention.visible(positions, positions, query_segments=segments, key_segments=segments)
+        seen = blockwise.Layout(positions, segments)
+        if not c.attention_block:
+            seen = attention.visible(positions, positions, query_segments=segments, key_segments=segments)
         stack = nn.scan(
-            Block,
+            rematerialized(Block, c.remat),
             variable_axes={"params": 0},
             split_rngs={"params": True},
             in_axes=(nn.broadcast, nn.broadcast),

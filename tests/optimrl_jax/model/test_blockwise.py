@@ -1,0 +1,83 @@
+"""Blockwise attention against the dense one on packed rows: values, gradients, windows, and what it never visits."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optimrl_jax.model import attention, blockwise
+
+HEADS, KV_HEADS, HEAD_WIDTH = 4, 2, 8
+
+
+def packed_layout(rows: list[list[int]], row_tokens: int) -> blockwise.Layout:
+    """Segments of the given lengths in each row, padding after them."""
+    positions, segments = np.zeros((2, len(rows), row_tokens), np.int32)
+    for row, lengths in enumerate(rows):
+        start = 0
+        for segment, length in enumerate(lengths, start=1):
+            positions[row, start : start + length] = np.arange(length)
+            segments[row, start : start + length] = segment
+            start += length
+    return blockwise.Layout(positions, segments)
+
+
+def arrays_of(layout: blockwise.Layout, *, seed: int) -> tuple[np.ndarray, ...]:
+    """Query, key and value, and a weight for each output that is 0 in padding."""
+    s, t = layout.positions.shape
+    draw = np.random.default_rng(seed)
+    query, weight = draw.normal(size=(2, s, t, HEADS, HEAD_WIDTH)).astype(np.float32)
+    key, value = draw.normal(size=(2, s, KV_HEADS, t, HEAD_WIDTH)).astype(np.float32)
+    return 2 * query, key, value, weight * (layout.segments > 0)[..., None, None]
+
+
+def dense(query, key, value, layout, window):
+    seen = attention.visible(
+        layout.positions,
+        layout.positions,
+        query_segments=layout.segments,
+        key_segments=layout.segments,
+        window=window,
+    )
+    return attention.attend(query, key, value, seen)
+
+
+@functools.partial(jax.jit, static_argnames="attend")
+def value_and_grads(query, key, value, weight, layout, window, *, attend):
+    def total(query, key, value):
+        summed = attend(query, key, value, layout, window)
+        return jnp.sum(summed * weight), summed
+
+    return jax.value_and_grad(total, argnums=(0, 1, 2), has_aux=True)(query, key, value)
+
+
+@functools.cache
+def in_blocks_of(block: int):
+    return lambda query, key, value, layout, window: blockwise.attend(
+        query, key, value, layout, block=block, window=window
+    )
+
+
+@functools.cache
+def _nothing() -> None:
+    return None
+
+
+ROWS = st.lists(st.lists(st.integers(1, 12), max_size=4).filter(lambda row: sum(row) <= 23), min_size=2, max_size=2)
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=ROWS, block=st.sampled_from([1, 4, 5, 23, 32]), window=st.sampled_from([1, 3, 1 << 30]), seed=st.integers(0, 99))
+def test_blocks_equal_the_dense_rows_with_their_gradients(rows, block, window, seed):
+    layout = packed_layout(rows, 23)
+    *inputs, weight = arrays_of(layout, seed=seed)
+    (_, found), grads = value_and_grads(*inputs, weight, layout, jnp.int32(window), attend=in_blocks_of(block))
+    (_, expected), expected_grads = value_and_grads(*inputs, weight, layout, jnp.int32(window), attend=dense)
+    is_real = layout.segments > 0
+    np.testing.assert_allclose(found[is_real], expected[is_real], rtol=1e-4, atol=1e-5)
+    for grad, expected_grad in zip(grads, expected_grads, strict=True):
+        np.testing.assert_allclose(grad, expected_grad, rtol=1e-3, atol=2e-5)
