@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from optimrl_jax.model import attention
+from optimrl_jax.model import attention, rotary
 from optimrl_jax.settings import ModelSettings
 
 if typing.TYPE_CHECKING:
@@ -92,7 +92,10 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    """One decoder block; with `past`, the new keys and values are first written there at `slot`."""
+    """One decoder block; with `past`, the new keys and values are first written there at `slot`.
+
+    `seen` is a mask, or beside a `window` an `attention.Sight` that the window narrows.
+    """
 
     settings: ModelSettings
 
@@ -104,7 +107,10 @@ class Block(nn.Module):
         seen: typing.Any,
         past: KeyValue | None = None,
         slot: typing.Any = 0,
+        window: "Int[Array, ''] | None" = None,
     ) -> tuple["Float[Array, 's t w']", KeyValue]:
+        if window is not None:
+            seen = attention.within(seen, window)
         epsilon = self.settings.norm_epsilon
         attended, kept = Attention(self.settings, name="attention")(
             RMSNorm(epsilon, name="attention_norm")(x), by, seen, past, slot
@@ -131,17 +137,30 @@ class Decoder(nn.Module):
         if not c.has_tied_embeddings:
             self.param("unembedding", _INIT, (c.width, c.vocabulary))
         x = table[tokens].astype(jnp.dtype(c.compute_dtype))
-        by = attention.rotation(positions, attention.frequencies(c.head_width, c.rope_theta))
+        by = rotary.rotation(positions, c)
         seen = attention.visible(positions, positions, query_segments=segments, key_segments=segments)
+        windows = None
+        if c.window:
+            seen, windows = attention.Sight(seen, positions, positions), jnp.asarray(layer_windows(c), jnp.int32)
         stack = nn.scan(
             Block,
             variable_axes={"params": 0},
             split_rngs={"params": True},
-            in_axes=(nn.broadcast, nn.broadcast),
+            in_axes=(nn.broadcast, nn.broadcast, nn.broadcast, nn.broadcast, 0),
             length=c.layers,
         )
-        x, kept = stack(c, name="layers")(x, by, seen)
+        x, kept = stack(c, name="layers")(x, by, seen, None, 0, windows)
         return RMSNorm(c.norm_epsilon, name="final_norm")(x), kept
+
+
+def layer_windows(settings: ModelSettings) -> tuple[int, ...]:
+    """Tokens that each layer sees, itself included; `attention.NO_WINDOW` for a global layer."""
+    every, first = settings.global_every, settings.global_first
+
+    def is_global(layer: int) -> bool:
+        return not settings.window or layer < first or (every > 0 and layer % every == 0)
+
+    return tuple(attention.NO_WINDOW if is_global(layer) else settings.window for layer in range(settings.layers))
 
 
 def initial(settings: ModelSettings, key: jax.Array) -> Params:
@@ -185,12 +204,13 @@ def decode(
     """
     c = settings
     x = params["embedding"][tokens][:, None].astype(jnp.dtype(c.compute_dtype))
-    by = attention.rotation(positions[:, None], attention.frequencies(c.head_width, c.rope_theta))
-    seen = attention.visible(positions[:, None], key_positions)
+    by = rotary.rotation(positions[:, None], c)
+    windows = layer_windows(c)
+    seen = {window: attention.visible(positions[:, None], key_positions, window=window) for window in set(windows)}
     kept = []
     for layer, cache in enumerate(past):
         own = jax.tree.map(lambda stacked, layer=layer: stacked[layer], params["layers"])
-        x, cache = Block(c).apply({"params": own}, x, by, seen, cache, slot)
+        x, cache = Block(c).apply({"params": own}, x, by, seen[windows[layer]], cache, slot)
         kept.append(cache)
     x = RMSNorm(c.norm_epsilon).apply({"params": params["final_norm"]}, x)
     return logits(params, x[:, 0]), tuple(kept)
