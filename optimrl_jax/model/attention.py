@@ -61,6 +61,20 @@ def visible(
     return seen
 
 
+class Sight(typing.NamedTuple):
+    """What queries may see where no window narrows it, and the positions by which a window would."""
+
+    seen: "Bool[Array, 's t u']"
+    query_positions: "Int[Array, 's t']"
+    key_positions: "Int[Array, 's u']"
+
+
+def within(sight: Sight, window: "int | Int[Array, '']") -> "Bool[Array, 's t u']":
+    """Visibility narrowed to the last `window` positions, the query's own included."""
+    distance = sight.query_positions[:, :, None] - sight.key_positions[:, None, :]
+    return sight.seen & (distance < window)
+
+
 def attend(
     query: "Float[Array, 's t n d']",
     key: "Float[Array, 's m u d']",

@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from optimrl_jax.model import attention, blockwise
+from optimrl_jax.model import attention, blockwise, rotary
 from optimrl_jax.model.remat import rematerialized
 from optimrl_jax.settings import ModelSettings
 
@@ -68,6 +68,7 @@ class Attention(nn.Module):
         seen: typing.Any,
         past: KeyValue | None,
         slot: typing.Any,
+        window: "int | Int[Array, '']",
     ) -> tuple["Float[Array, 's t w']", KeyValue]:
         query = attention.rotate(self._project(x, "query"), by)
         key, value = attention.rotate(self._project(x, "key"), by), self._project(x, "value")
@@ -76,7 +77,8 @@ class Attention(nn.Module):
             write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=slot, axis=2)
             new = KeyValue(*(write(old, part.astype(old.dtype)) for old, part in zip(past, new, strict=True)))
         if isinstance(seen, blockwise.Layout):
-            summed = blockwise.attend(query, new.key, new.value, seen, block=self.settings.attention_block)
+            block = self.settings.attention_block
+            summed = blockwise.attend(query, new.key, new.value, seen, block=block, window=window)
         else:
             summed = attention.attend(query, new.key, new.value, seen)
         return jnp.einsum("stnd,ndw->stw", summed, self.output.astype(x.dtype)), new
@@ -96,7 +98,11 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    """One decoder block; with `past`, the new keys and values are first written there at `slot`."""
+    """One decoder block; with `past`, the new keys and values are first written there at `slot`.
+
+    `seen` is a mask, or what stands for one: beside a `window` an `attention.Sight` that it narrows, or a
+    `blockwise.Layout` for attention block by block.
+    """
 
     settings: ModelSettings
 
@@ -108,10 +114,15 @@ class Block(nn.Module):
         seen: typing.Any,
         past: KeyValue | None = None,
         slot: typing.Any = 0,
+        window: "Int[Array, ''] | None" = None,
     ) -> tuple["Float[Array, 's t w']", KeyValue]:
+        if window is None:
+            window = attention.NO_WINDOW
+        elif isinstance(seen, attention.Sight):
+            seen = attention.within(seen, window)
         epsilon = self.settings.norm_epsilon
         attended, kept = Attention(self.settings, name="attention")(
-            RMSNorm(epsilon, name="attention_norm")(x), by, seen, past, slot
+            RMSNorm(epsilon, name="attention_norm")(x), by, seen, past, slot, window
         )
         x = x + attended
         return x + Mlp(self.settings, name="mlp")(RMSNorm(epsilon, name="mlp_norm")(x)), kept
@@ -135,19 +146,31 @@ class Decoder(nn.Module):
         if not c.has_tied_embeddings:
             self.param("unembedding", _INIT, (c.width, c.vocabulary))
         x = table[tokens].astype(jnp.dtype(c.compute_dtype))
-        by = attention.rotation(positions, attention.frequencies(c.head_width, c.rope_theta))
+        by = rotary.rotation(positions, c)
+        windows = jnp.asarray(layer_windows(c), jnp.int32) if c.window else None
         seen = blockwise.Layout(positions, segments)
         if not c.attention_block:
             seen = attention.visible(positions, positions, query_segments=segments, key_segments=segments)
+            seen = attention.Sight(seen, positions, positions) if c.window else seen
         stack = nn.scan(
             rematerialized(Block, c.remat),
             variable_axes={"params": 0},
             split_rngs={"params": True},
-            in_axes=(nn.broadcast, nn.broadcast),
+            in_axes=(nn.broadcast, nn.broadcast, nn.broadcast, nn.broadcast, 0),
             length=c.layers,
         )
-        x, kept = stack(c, name="layers")(x, by, seen)
+        x, kept = stack(c, name="layers")(x, by, seen, None, 0, windows)
         return RMSNorm(c.norm_epsilon, name="final_norm")(x), kept
+
+
+def layer_windows(settings: ModelSettings) -> tuple[int, ...]:
+    """Tokens that each layer sees, itself included; `attention.NO_WINDOW` for a global layer."""
+    every, first = settings.global_every, settings.global_first
+
+    def is_global(layer: int) -> bool:
+        return not settings.window or layer < first or (every > 0 and layer % every == 0)
+
+    return tuple(attention.NO_WINDOW if is_global(layer) else settings.window for layer in range(settings.layers))
 
 
 def initial(settings: ModelSettings, key: jax.Array) -> Params:
@@ -191,12 +214,13 @@ def decode(
     """
     c = settings
     x = params["embedding"][tokens][:, None].astype(jnp.dtype(c.compute_dtype))
-    by = attention.rotation(positions[:, None], attention.frequencies(c.head_width, c.rope_theta))
-    seen = attention.visible(positions[:, None], key_positions)
+    by = rotary.rotation(positions[:, None], c)
+    windows = layer_windows(c)
+    seen = {window: attention.visible(positions[:, None], key_positions, window=window) for window in set(windows)}
     kept = []
     for layer, cache in enumerate(past):
         own = jax.tree.map(lambda stacked, layer=layer: stacked[layer], params["layers"])
-        x, cache = Block(c).apply({"params": own}, x, by, seen, cache, slot)
+        x, cache = Block(c).apply({"params": own}, x, by, seen[windows[layer]], cache, slot)
         kept.append(cache)
     x = RMSNorm(c.norm_epsilon).apply({"params": params["final_norm"]}, x)
     return logits(params, x[:, 0]), tuple(kept)

@@ -1,0 +1,50 @@
+"""The shapes of published models by name, as data: what a configuration names instead of a dozen numbers.
+
+Pure. Numbers are those of the `config.json` that is published with each base model (for CWM, of its model class).
+"""
+
+import dataclasses
+import types
+
+from optimrl_jax.settings import ModelSettings
+
+_QWEN = ModelSettings(head_width=128, rope_theta=1e6, has_qkv_bias=True, norm_epsilon=1e-6)
+_LLAMA = ModelSettings(has_qkv_bias=False, norm_epsilon=1e-5)
+_SMOLLM = dataclasses.replace(_LLAMA, head_width=64, vocabulary=49_152, rope_theta=1e5)
+_LLAMA3 = dataclasses.replace(_LLAMA, vocabulary=128_256, rope_theta=5e5, rope_scaling="llama3")
+
+
+def _shape(
+    start: ModelSettings, width: int, layers: int, heads: int, kv_heads: int, mlp_width: int, **other: object
+) -> ModelSettings:
+    return dataclasses.replace(
+        start, width=width, layers=layers, heads=heads, kv_heads=kv_heads, mlp_width=mlp_width, **other
+    )
+
+
+def _large_qwen(width: int, layers: int, heads: int, kv_heads: int, mlp_width: int, **other: object) -> ModelSettings:
+    """From 7B on the table is padded further and the output layer is a table of its own."""
+    return _shape(
+        _QWEN, width, layers, heads, kv_heads, mlp_width, vocabulary=152_064, has_tied_embeddings=False, **other
+    )
+
+
+MODELS = types.MappingProxyType({
+    "qwen2.5-0.5b": _shape(_QWEN, 896, 24, 14, 2, 4864, head_width=64, vocabulary=151_936),
+    "qwen2.5-1.5b": _shape(_QWEN, 1536, 28, 12, 2, 8960, vocabulary=151_936),
+    "qwen2.5-3b": _shape(_QWEN, 2048, 36, 16, 2, 11_008, vocabulary=151_936),
+    "qwen2.5-7b": _large_qwen(3584, 28, 28, 4, 18_944),
+    "qwen2.5-14b": _large_qwen(5120, 48, 40, 8, 13_824, norm_epsilon=1e-5),
+    "qwen2.5-32b": _large_qwen(5120, 64, 40, 8, 27_648, norm_epsilon=1e-5),
+    "smollm2-135m": _shape(_SMOLLM, 576, 30, 9, 3, 1536),
+    "smollm2-360m": _shape(_SMOLLM, 960, 32, 15, 5, 2560),
+    "smollm2-1.7b": _shape(_SMOLLM, 2048, 24, 32, 32, 8192, rope_theta=130_000.0),
+    "llama3.2-1b": _shape(_LLAMA3, 2048, 16, 32, 8, 8192, head_width=64, rope_factor=32.0),
+    "llama3.1-8b": _shape(
+        _LLAMA3, 4096, 32, 32, 8, 14_336, head_width=128, rope_factor=8.0, has_tied_embeddings=False
+    ),
+    "cwm-32b": _shape(
+        _LLAMA3, 6144, 64, 48, 8, 21_504, head_width=128, rope_theta=1e6, rope_factor=16.0,
+        has_tied_embeddings=False, window=8192, global_every=4,
+    ),
+})  # fmt: skip

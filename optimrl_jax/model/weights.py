@@ -1,0 +1,208 @@
+"""Edge: Hugging Face checkpoints (`config.json` and safetensors, sharded or not) in and out, one tensor at a time.
+
+Host memory never holds two copies of a model: files are mapped, each tensor goes straight to its place in the stacked
+parameter, and a finished parameter can leave for the devices before the next one is allocated.
+"""
+
+import contextlib
+import json
+import pathlib
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from optimrl_jax.commands import UserError
+from optimrl_jax.model import decoder, hf_config, layout
+from optimrl_jax.settings import ModelSettings, SettingsError
+
+CONFIG_FILE = "config.json"
+SINGLE_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+SHARD_BYTES = 4 * 10**9
+Placement = Callable[[str], jax.sharding.Sharding]
+
+
+class Stored(typing.Protocol):
+    """Where tensors come from: shapes by name, and one tensor at a time."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+
+    def tensor(self, name: str) -> np.ndarray: ...
+
+
+def load(
+    directory: str | pathlib.Path, *, dtype: str = "float32", placement: Placement | None = None
+) -> tuple[ModelSettings, decoder.Params]:
+    """Settings and parameters of a checkpoint; NumPy arrays of `dtype`, or where `placement` says by parameter path.
+
+    For a mesh, `placement=lambda path: NamedSharding(mesh, spec_of(path))` with the rules of `learner.mesh`. Raises
+    UserError, in one line, for a missing file, an unknown model type or field, and a missing, unknown or misshapen
+    tensor.
+    """
+    path = pathlib.Path(directory)
+    settings = read_settings(path)
+    with contextlib.ExitStack() as files:
+        stored = _Files({file.name: _opened(file, files) for file in _weight_files(path)})
+        params = assemble(settings, stored, names=layout.HUGGING_FACE, source=path, dtype=dtype, placement=placement)
+    return settings, params
+
+
+def read_settings(directory: pathlib.Path) -> ModelSettings:
+    """The decoder that `config.json` describes; raises UserError where there is none that fits."""
+    path = directory / CONFIG_FILE
+    try:
+        return hf_config.settings_of(_json(path))
+    except SettingsError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def assemble(
+    settings: ModelSettings,
+    stored: Stored,
+    *,
+    names: Mapping[str, str],
+    source: pathlib.Path,
+    dtype: str,
+    placement: Placement | None,
+) -> decoder.Params:
+    """The parameters of `settings` out of `stored`, whose tensors are named by `names`; UserError where they differ."""
+    parameters = layout.parameters(settings)
+    _require_equal(parameters, stored, names, source)
+    params: decoder.Params = {}
+    for parameter in parameters:
+        whole = np.empty(parameter.stacked_shape, jnp.dtype(dtype))
+        for layer, name in enumerate(parameter.stored_names(names)):
+            place = whole if parameter.layers is None else whole[layer]
+            place[...] = parameter.from_stored(stored.tensor(name))
+        *folders, leaf = parameter.path.split("/")
+        node = params
+        for folder in folders:
+            node = node.setdefault(folder, {})
+        node[leaf] = whole if placement is None else jax.device_put(whole, placement(parameter.path))
+    return params
+
+
+def save(
+    directory: str | pathlib.Path,
+    settings: ModelSettings,
+    params: decoder.Params,
+    *,
+    shard_bytes: int = SHARD_BYTES,
+    dtype: str = "float32",
+) -> None:
+    """Writes a checkpoint that `transformers` reads; only one shard of at most `shard_bytes` is copied at a time.
+
+    A tensor larger than that has a shard of its own. `config.json` comes last: what has none is not a checkpoint. Raises
+    UserError where the directory already holds weights.
+    """
+    path = pathlib.Path(directory)
+    path.mkdir(parents=True, exist_ok=True)
+    if any(path.glob("*.safetensors")) or (path / CONFIG_FILE).exists():
+        raise UserError(f"{path}: expected a directory without weights to write to")
+    kind = jnp.dtype(dtype)
+    shards = list(_shards(layout.parameters(settings), shard_bytes, kind.itemsize))
+    files = [SINGLE_FILE] if len(shards) == 1 else [_shard_file(n, len(shards)) for n in range(len(shards))]
+    for file, shard in zip(files, shards, strict=True):
+        tensors = {name: _tensor(params, parameter, layer, kind) for name, parameter, layer in shard}
+        safetensors.numpy.save_file(tensors, str(path / file), metadata={"format": "pt"})
+    if len(shards) > 1:
+        weight_map = {name: file for file, shard in zip(files, shards, strict=True) for name, _, _ in shard}
+        total = sum(_size(parameter) for shard in shards for _, parameter, _ in shard) * kind.itemsize
+        _write_json(path / INDEX_FILE, {"metadata": {"total_size": total}, "weight_map": weight_map})
+    _write_json(path / CONFIG_FILE, {**hf_config.config_of(settings), "torch_dtype": dtype})
+
+
+class _Files:
+    """Open safetensors files as one mapping from tensor names."""
+
+    def __init__(self, files: Mapping[str, typing.Any]) -> None:
+        self._owner = {name: file for file in files.values() for name in file.keys()}  # noqa: SIM118 - no iterator
+        self.shapes = {name: tuple(file.get_slice(name).get_shape()) for name, file in self._owner.items()}
+
+    def tensor(self, name: str) -> np.ndarray:
+        return self._owner[name].get_tensor(name)
+
+
+def _opened(path: pathlib.Path, files: contextlib.ExitStack) -> typing.Any:
+    try:
+        return files.enter_context(safetensors.safe_open(str(path), framework="numpy"))
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UserError(f"{path}: expected a complete safetensors file ({str(error).splitlines()[0]})") from None
+
+
+def _weight_files(path: pathlib.Path) -> list[pathlib.Path]:
+    """The single file, or every shard that the index names."""
+    if not (path / INDEX_FILE).exists():
+        return [path / SINGLE_FILE]
+    weight_map = _json(path / INDEX_FILE).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise UserError(f"{path / INDEX_FILE}: expected a weight_map of tensor names to files")
+    return [path / name for name in sorted(set(weight_map.values()))]
+
+
+def _require_equal(
+    parameters: Iterable[layout.Parameter], stored: Stored, names: Mapping[str, str], source: pathlib.Path
+) -> None:
+    wanted = {name: parameter.stored_shape for parameter in parameters for name in parameter.stored_names(names)}
+    for problem, found in (("missing", wanted.keys() - stored.shapes), ("unknown", stored.shapes.keys() - wanted)):
+        if found:
+            rest = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            raise UserError(f"{source}: expected exactly the tensors of its configuration, {problem}: {min(found)}{rest}")
+    for name, shape in wanted.items():
+        if stored.shapes[name] != shape:
+            raise UserError(f"{source}, {name} has shape {stored.shapes[name]}: expected {shape}")
+
+
+def _shards(
+    parameters: Iterable[layout.Parameter], shard_bytes: int, itemsize: int
+) -> Iterator[list[tuple[str, layout.Parameter, int | None]]]:
+    shard: list[tuple[str, layout.Parameter, int | None]] = []
+    filled = 0
+    for parameter in parameters:
+        for layer, name in enumerate(parameter.stored_names(layout.HUGGING_FACE)):
+            size = _size(parameter) * itemsize
+            if shard and filled + size > shard_bytes:
+                yield shard
+                shard, filled = [], 0
+            shard.append((name, parameter, None if parameter.layers is None else layer))
+            filled += size
+    yield shard
+
+
+def _tensor(params: decoder.Params, parameter: layout.Parameter, layer: int | None, kind: np.dtype) -> np.ndarray:
+    whole = params
+    for name in parameter.path.split("/"):
+        whole = whole[name]
+    values = np.asarray(whole if layer is None else whole[layer])
+    return np.ascontiguousarray(parameter.to_stored(values).astype(kind, copy=False))
+
+
+def _size(parameter: layout.Parameter) -> int:
+    return int(np.prod(parameter.stored_shape))
+
+
+def _shard_file(number: int, total: int) -> str:
+    return f"model-{number + 1:05d}-of-{total:05d}.safetensors"
+
+
+def _json(path: pathlib.Path) -> dict[str, typing.Any]:
+    try:
+        found = json.loads(path.read_text())
+    except OSError:
+        raise UserError(f"{path}: expected the file of a Hugging Face checkpoint") from None
+    except ValueError as error:
+        raise UserError(f"{path}: expected JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: expected a JSON object")
+    return found
+
+
+def _write_json(path: pathlib.Path, values: dict[str, typing.Any]) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(json.dumps(values, indent=2) + "\n")
+    partial.replace(path)
