@@ -75,6 +75,17 @@ class MeshSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class DeviceSettings:
+    """What `--dry_run` assumes of one accelerator; real runs never read it. The defaults are those of an H100 SXM."""
+
+    name: str = setting("H100", "printed beside the figures")
+    memory_bytes: int = setting(80 * 2**30, "memory of one device", POSITIVE)
+    peak_flops: float = setting(989e12, "dense bfloat16 floating-point operations a second", POSITIVE)
+    mfu: float = setting(0.4, "share of the peak that an update is assumed to reach", SHARE)
+    length_share: float = setting(1.0, "typical sequence, as a share of the longest allowed", SHARE)
+
+
+@dataclasses.dataclass(frozen=True)
 class SftSettings:
     steps: int = setting(400, "optimizer steps", POSITIVE)
     batch: int = setting(32, "programs of one step", POSITIVE)
@@ -176,6 +187,7 @@ class Settings:
     model: ModelSettings = section(ModelSettings)
     data: DataSettings = section(DataSettings)
     mesh: MeshSettings = section(MeshSettings)
+    device: DeviceSettings = section(DeviceSettings)
     sft: SftSettings = section(SftSettings)
     environment: EnvironmentSettings = section(EnvironmentSettings)
     reward: RewardSettings = section(RewardSettings)

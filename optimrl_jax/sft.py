@@ -17,7 +17,7 @@ import numpy as np
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import dataset, packing, prompts, stream
 from optimrl_jax.data import tokenizer as tokenizer_lib
-from optimrl_jax.learner import checkpoints, loss, streams, update, workdir
+from optimrl_jax.learner import checkpoints, dry_run, loss, streams, update, workdir
 from optimrl_jax.model import decoder
 from optimrl_jax.settings import ModelSettings, Settings
 
@@ -193,4 +193,4 @@ def _fitting(
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(main))
+    sys.exit(run_job(main, dry_run=dry_run.sft))

@@ -12,7 +12,7 @@ from optimrl_jax.data import packing
 from optimrl_jax.learner import batches, loss, update
 from optimrl_jax.learner.queue import Group
 from optimrl_jax.model import decoder
-from optimrl_jax.settings import ModelSettings, Settings
+from optimrl_jax.settings import GrpoSettings, ModelSettings, Settings
 
 
 class Learner:
@@ -22,16 +22,9 @@ class Learner:
         grpo, data = settings.grpo, settings.data
         self.step = 0
         self._grpo = grpo
-        objective = functools.partial(
-            loss.clipped_surrogate,
-            settings=model,
-            temperature=grpo.temperature,
-            epsilon_low=grpo.epsilon_low,
-            epsilon_high=grpo.epsilon_high,
-        )
         self.trainer = update.Trainer(
             params,
-            objective,
+            objective(model, grpo),
             update.optimizer_of(grpo, ends_at=1.0),
             mesh=settings.mesh,
             micro_rows=settings.data.micro_rows,
@@ -69,3 +62,14 @@ class Learner:
             "kl": sums["kl"] / tokens,
             "grad_norm": sums["grad_norm"],
         }
+
+
+def objective(model: ModelSettings, grpo: GrpoSettings) -> update.Loss:
+    """The clipped surrogate with the numbers of the recipe."""
+    return functools.partial(
+        loss.clipped_surrogate,
+        settings=model,
+        temperature=grpo.temperature,
+        epsilon_low=grpo.epsilon_low,
+        epsilon_high=grpo.epsilon_high,
+    )

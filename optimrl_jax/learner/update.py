@@ -96,6 +96,23 @@ def update(
     return kept, {**sums, "grad_norm": norm, "is_finite": is_finite.astype(jnp.float32)}
 
 
+def on_mesh(
+    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
+    placed: typing.Any,
+    *,
+    loss: Loss,
+    optimizer: optax.GradientTransformation,
+) -> typing.Any:
+    """`update` under `jit`, with the state where `placed` puts it (and donated) and the rows of batches split."""
+    whole = mesh_lib.replicated(mesh)
+    return jax.jit(
+        functools.partial(update, loss=loss, optimizer=optimizer),
+        in_shardings=(placed, mesh_lib.rows(mesh, axis=1), whole, whole),
+        out_shardings=(placed, whole),
+        donate_argnums=0,
+    )
+
+
 class DivergedError(ValueError):
     """Too many updates in a row without a finite gradient: the run cannot recover by itself."""
 
@@ -117,13 +134,7 @@ class Trainer:
         placed = mesh_lib.shardings(self._mesh, jax.eval_shape(lambda: initial(params, optimizer)))
         # A copy, because the update donates its state and the caller goes on using the parameters it gave.
         self.state = jax.jit(lambda p: initial(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)(params)
-        whole = mesh_lib.replicated(self._mesh)
-        self._update = jax.jit(
-            functools.partial(update, loss=loss, optimizer=optimizer),
-            in_shardings=(placed, mesh_lib.rows(self._mesh, axis=1), whole, whole),
-            out_shardings=(placed, whole),
-            donate_argnums=0,
-        )
+        self._update = on_mesh(self._mesh, placed, loss=loss, optimizer=optimizer)
         self._most_skipped = most_skipped
         self.skipped_in_a_row = 0
 
