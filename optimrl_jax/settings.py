@@ -89,6 +89,13 @@ class DeviceSettings:
 class SftSettings:
     steps: int = setting(400, "optimizer steps", POSITIVE)
     batch: int = setting(32, "programs of one step", POSITIVE)
+    batch_tokens: int = setting(
+        0, "tokens of one step, examples being taken while they fit; 0: `batch` examples, however long", NOT_NEGATIVE
+    )
+    mix: tuple[tuple[str, float], ...] = setting(
+        (), "(JSONL or Parquet file of `messages`, weight) of each source; empty: the programs of the dataset"
+    )
+    tokenizer: str = setting("", "directory of the tokenizer files of a model; empty: one is trained here")
     learning_rate: float = setting(2e-3, "peak of the schedule", POSITIVE)
     warmup_steps: int = setting(50, "linear warm-up, steps", NOT_NEGATIVE)
     weight_decay: float = setting(0.05, "decoupled weight decay", NOT_NEGATIVE)

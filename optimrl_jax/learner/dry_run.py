@@ -37,31 +37,37 @@ class Update:
     sequences: int
 
 
-def sft(job: Job) -> None:
-    """Dry run of `python -m optimrl_jax.sft`."""
-    recipe = job.settings.sft
-    supervised = Update(
+def supervised(settings: Settings) -> Update:
+    """The update of an SFT job."""
+    return Update(
         "SFT",
         lambda model: functools.partial(loss.supervised, settings=model),
         ("weight",),
-        update.optimizer_of(recipe, ends_at=0.1),
-        recipe.batch,
+        update.optimizer_of(settings.sft, ends_at=0.1),
+        settings.sft.batch,
     )
-    _report(job, supervised)
+
+
+def surrogate(settings: Settings) -> Update:
+    """The update of a GRPO job."""
+    return Update(
+        "GRPO",
+        lambda model: learner.objective(model, settings.grpo),
+        ("weight", "advantage", "log_prob"),
+        update.optimizer_of(settings.grpo, ends_at=1.0),
+        settings.grpo.problems * settings.grpo.rollouts,
+    )
+
+
+def sft(job: Job) -> None:
+    """Dry run of `python -m optimrl_jax.sft`."""
+    _report(job, supervised(job.settings))
 
 
 def grpo(job: Job) -> None:
     """Dry run of `python -m optimrl_jax.train`; names of environment and reward are checked as well."""
-    recipe = job.settings.grpo
     _check_names(job.settings)
-    surrogate = Update(
-        "GRPO",
-        lambda model: learner.objective(model, recipe),
-        ("weight", "advantage", "log_prob"),
-        update.optimizer_of(recipe, ends_at=1.0),
-        recipe.problems * recipe.rollouts,
-    )
-    _report(job, surrogate)
+    _report(job, surrogate(job.settings))
 
 
 def figures(planned: Update, settings: Settings) -> tuple[list[footprint.Parameter], dict[str, float]]:
