@@ -1,7 +1,7 @@
-"""Edge: the SFT job: trains the tokenizer and a first policy on the reference programs of the training split, or on a mix.
+"""Edge: the SFT job: trains the tokenizer and a first policy on programs of the training split, or on conversations.
 
 `python -m optimrl_jax.sft --config=configs/quickstart.py --workdir=runs/quickstart/sft`. All speed classes take part:
-the policy starts mediocre on purpose, and speed is for GRPO to find. `sft.mix` names conversations to learn from instead.
+the policy starts mediocre on purpose, and speed is for GRPO to find. `sft.mix` names files of conversations instead.
 """
 
 import dataclasses

@@ -17,7 +17,7 @@ import rich.table
 
 from optimrl_jax import environment, rewards
 from optimrl_jax.commands import Job, UserError
-from optimrl_jax.data import packing
+from optimrl_jax.data import corpus, packing
 from optimrl_jax.learner import footprint, learner, loss, update, workdir
 from optimrl_jax.learner import mesh as mesh_lib
 from optimrl_jax.settings import ModelSettings, Settings
@@ -28,72 +28,85 @@ GIB = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class Update:
-    """What is lowered: an objective by model shape, the per-token values it reads, a recipe, sequences of a step."""
+    """What is lowered: an objective by model shape, the per-token values it reads, a recipe, and the size of a step.
+
+    A step has `tokens` at most, in sequences of at most `longest`, which fit `microbatches`.
+    """
 
     title: str
     objective: typing.Callable[[ModelSettings], update.Loss]
     per_token: tuple[str, ...]
     optimizer: typing.Any
-    sequences: int
+    longest: int
+    tokens: int
+    microbatches: int
+    is_budget: bool = False
 
 
 def supervised(settings: Settings) -> Update:
-    """The update of an SFT job."""
+    """The update of an SFT job; raises SettingsError where a row is shorter than the longest sequence."""
+    recipe, data = settings.sft, settings.data
+    longest = data.row_tokens if recipe.mix else data.prompt_tokens + data.completion_tokens
     return Update(
         "SFT",
         lambda model: functools.partial(loss.supervised, settings=model),
         ("weight",),
-        update.optimizer_of(settings.sft, ends_at=0.1),
-        settings.sft.batch,
+        update.optimizer_of(recipe, ends_at=0.1),
+        longest,
+        recipe.batch_tokens if recipe.mix and recipe.batch_tokens else recipe.batch * longest,
+        corpus.most_microbatches(settings),
+        is_budget=bool(recipe.mix and recipe.batch_tokens),
     )
 
 
 def surrogate(settings: Settings) -> Update:
-    """The update of a GRPO job."""
+    """The update of a GRPO job; raises SettingsError where a row is shorter than prompt and completion."""
+    data, sequences = settings.data, settings.grpo.problems * settings.grpo.rollouts
+    longest = data.prompt_tokens + data.completion_tokens
     return Update(
         "GRPO",
         lambda model: learner.objective(model, settings.grpo),
         ("weight", "advantage", "log_prob"),
         update.optimizer_of(settings.grpo, ends_at=1.0),
-        settings.grpo.problems * settings.grpo.rollouts,
+        longest,
+        sequences * longest,
+        packing.most_microbatches(sequences, longest, row_tokens=data.row_tokens, micro_rows=data.micro_rows),
     )
 
 
 def sft(job: Job) -> None:
     """Dry run of `python -m optimrl_jax.sft`."""
-    _report(job, supervised(job.settings))
+    _report(job, supervised)
 
 
 def grpo(job: Job) -> None:
     """Dry run of `python -m optimrl_jax.train`; names of environment and reward are checked as well."""
     _check_names(job.settings)
-    _report(job, surrogate(job.settings))
+    _report(job, surrogate)
 
 
 def figures(planned: Update, settings: Settings) -> tuple[list[footprint.Parameter], dict[str, float]]:
     """Parameters with their shardings, and the figures of one update; raises SettingsError where it cannot run."""
     data, device, model = settings.data, settings.device, settings.model
-    longest = data.prompt_tokens + data.completion_tokens
-    microbatches = packing.most_microbatches(
-        planned.sequences, longest, row_tokens=data.row_tokens, micro_rows=data.micro_rows
-    )
     mesh = mesh_lib.build_abstract(settings.mesh, micro_rows=data.micro_rows)
     state = footprint.placed_state(footprint.abstract_params(model), planned.optimizer, mesh=mesh)
-    batch = footprint.placed_batch(planned.per_token, data, microbatches=microbatches, mesh=mesh)
+    batch = footprint.placed_batch(planned.per_token, data, microbatches=planned.microbatches, mesh=mesh)
     _lower(planned, state, batch, mesh=mesh, model=model)
     parts = _bytes(planned, state, batch, settings=settings)
     count = sum(leaf.size for leaf in jax.tree.leaves(state.params))
-    typical = longest * device.length_share
-    flops = footprint.update_flops(model, parameter_count=count, sequences=planned.sequences, tokens=typical)
+    typical = planned.longest * device.length_share
+    # A budget of tokens is used up whatever the lengths are.
+    tokens = planned.tokens * (1.0 if planned.is_budget else device.length_share)
+    flops = footprint.update_flops(model, parameter_count=count, sequences=tokens / typical, tokens=typical)
     return footprint.parameters(state.params), {
         "devices": mesh.size,
         "parameters": count,
         **parts,
         "total_bytes": sum(parts.values()),
         "memory_share": sum(parts.values()) / device.memory_bytes,
-        "most_tokens_per_step": planned.sequences * longest,
-        "tokens_per_step": planned.sequences * typical,
-        "most_microbatches": microbatches,
+        "most_tokens_per_step": planned.tokens,
+        "tokens_per_step": tokens,
+        "most_microbatches": planned.microbatches,
         "flops_per_step": flops,
         "estimated_update_s": flops / (mesh.size * device.peak_flops * device.mfu),
     }
@@ -122,11 +135,12 @@ def _lower(
     compiled.trace(state, batch, used, normalizer).lower(lowering_platforms=(PLATFORM,))
 
 
-def _report(job: Job, planned: Update) -> None:
+def _report(job: Job, plan: typing.Callable[[Settings], Update]) -> None:
     if (job.workdir / workdir.POLICY_FILE).exists():
         raise UserError(f"--workdir = {str(job.workdir)!r}: expected a directory without a job for a dry run")
     settings = dataclasses.replace(job.settings, model=_model(job.settings))
     try:
+        planned = plan(settings)
         parameters, found = figures(planned, settings)
     except ValueError as error:
         raise UserError(str(error)) from None

@@ -101,7 +101,7 @@ def local_model(model: ModelSettings, mesh: MeshSettings) -> ModelSettings:
     return dataclasses.replace(model, **parts)
 
 
-def update_flops(model: ModelSettings, *, parameter_count: int, sequences: int, tokens: float) -> float:
+def update_flops(model: ModelSettings, *, parameter_count: int, sequences: float, tokens: float) -> float:
     """Floating-point operations of one update over `sequences` of `tokens` each, without what is recomputed.
 
     6 for each token and parameter of a matrix product, and 6 t^2 heads head_width a layer for causal attention; the

@@ -62,9 +62,9 @@ def test_a_saved_chat_tokenizer_comes_back(tmp_path):
 
 def test_a_template_in_a_file_of_its_own_or_in_a_list_is_found(tmp_path):
     directory = conversations.tokenizer_files(tmp_path)
-    (directory / "chat_template.jinja").write_text("{{ messages[0].content }}{{ eos_token }}")
+    (directory / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}")
     found = tokenizer.load(directory).template
-    assert found.render(conversations.conversation("a", "b"), asks=False) == "a<|endoftext|>"
+    assert found.render(conversations.conversation("a", "b"), asks=False) == "a<|endoftext|>b<|endoftext|>"
     several = [{"name": "tools", "template": "x"}, {"name": "default", "template": "y"}]
     assert chat.template_of({"chat_template": several}).source == "y"
 

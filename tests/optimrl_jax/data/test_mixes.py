@@ -1,5 +1,6 @@
 """Mixes: drawn by weight in an order that resumes, too long examples counted, broken lines named."""
 
+import itertools
 import json
 
 import numpy as np
@@ -39,7 +40,7 @@ def _paths(tmp_path):
 
 
 def test_sources_are_drawn_by_weight_and_each_epoch_holds_every_example_once(paths):
-    drawn = [number for _, number in zip(range(100), steps(paths), strict=False) for number in numbers(number)]
+    drawn = numbers(next(steps(paths, batch=400)))
     high = [number for number in drawn if number >= 10]
     assert len(high) == pytest.approx(300, abs=2)
     assert sorted(high[:7]) == sorted(high[7:14]) == list(range(10, 17))
@@ -65,16 +66,17 @@ def test_a_budget_of_tokens_ends_a_step_before_the_example_that_exceeds_it(tmp_p
     taken = [numbers(next(own)) for _ in range(8)]
     order = numbers(next(whole))
     assert [length for step in taken for length in step] == order[: sum(map(len, taken))]
-    for step, following in zip(taken, taken[1:], strict=False):
+    for step, following in itertools.pairwise(taken):
         assert sum(step) <= 100 < sum(step) + following[0]
 
 
 def test_examples_longer_than_a_row_are_counted_and_left_out(tmp_path):
     path = conversations.jsonl(tmp_path / "a.jsonl", [talk(0, 5), talk(1, 6), talk(2, 7)])
-    found = [next(one) for one in [steps([path], batch=4, longest=6)] for _ in range(3)]
+    own = steps([path], batch=4, longest=6)
+    found = [next(own) for _ in range(3)]
     assert sum(step.left_out for step in found) in (5, 6)
     assert {number for step in found for number in numbers(step)} == {0, 1}
-    with pytest.raises(UserError, match=r"data.row_tokens = 4: expected room for an example of the mix"):
+    with pytest.raises(UserError, match=r"data.row_tokens = 4: expected room for the examples of sft.mix"):
         next(steps([path], longest=4))
 
 
@@ -96,8 +98,7 @@ def test_a_broken_line_is_named_with_its_file(line, message, tmp_path):
     path = tmp_path / "mix.jsonl"
     path.write_text(json.dumps({"messages": talk(1)}) + "\n\n" + line + "\n")
     with pytest.raises(UserError) as raised:
-        for _ in range(4):
-            next(steps([path]))
+        next(steps([path], batch=8))
     assert str(raised.value).startswith(f"{path}, {message}")
 
 
