@@ -75,6 +75,16 @@ class MeshSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class ProcessSettings:
+    """Processes that make one step together, each on its own devices and with its own share of the examples."""
+
+    count: int = setting(1, "processes", POSITIVE)
+    index: int = setting(0, "which of them this one is, from 0", NOT_NEGATIVE)
+    coordinator: str = setting("", "host:port at which process 0 waits for the others")
+    wait_s: float = setting(300.0, "how long to wait for the others at the start, s", POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True)
 class DeviceSettings:
     """What `--dry_run` assumes of one accelerator; real runs never read it. The defaults are those of an H100 SXM."""
 
@@ -194,6 +204,7 @@ class Settings:
     model: ModelSettings = section(ModelSettings)
     data: DataSettings = section(DataSettings)
     mesh: MeshSettings = section(MeshSettings)
+    processes: ProcessSettings = section(ProcessSettings)
     device: DeviceSettings = section(DeviceSettings)
     sft: SftSettings = section(SftSettings)
     environment: EnvironmentSettings = section(EnvironmentSettings)

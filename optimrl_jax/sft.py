@@ -17,7 +17,7 @@ import numpy as np
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import chat, packing
 from optimrl_jax.data.corpus import Corpus, of_dataset, of_mix
-from optimrl_jax.learner import checkpoints, dry_run, loss, streams, update, workdir
+from optimrl_jax.learner import checkpoints, dry_run, loss, processes, streams, update, workdir
 from optimrl_jax.model import decoder
 from optimrl_jax.settings import DataSettings, ModelSettings, Settings
 
@@ -28,16 +28,18 @@ LOG_EVERY = 20
 def main(job: Job) -> None:
     """Trains tokenizer and policy; leaves checkpoints, metrics and `summary.json` in the workdir."""
     settings = job.settings
+    processes.join(settings)
+    own = processes.own_directory(job.workdir)
     workdir.reuse_compiled_programs(job.workdir)
-    corpus = of_mix(job.workdir, settings) if settings.sft.mix else of_dataset(job.workdir, settings)
+    corpus = (of_mix if settings.sft.mix else of_dataset)(own, settings, part=processes.part())
     model = dataclasses.replace(settings.model, vocabulary=corpus.vocabulary)
-    workdir.write_model(job.workdir, model)
+    workdir.write_model(own, model)
     run = SupervisedRun(job.workdir, corpus, model=model, settings=settings)
     try:
         figures = run.run()
     except update.DivergedError as error:
         raise UserError(f"sft.learning_rate = {settings.sft.learning_rate}: {error}") from None
-    workdir.finish(job.workdir, "SFT", figures, settings=settings)
+    workdir.finish(own, "SFT", figures, settings=settings)
 
 
 class SupervisedRun:
@@ -58,7 +60,7 @@ class SupervisedRun:
         self._checkpoints = checkpoints.Checkpoints(directory)
         self._step = 0
         self._stopwatch = workdir.Stopwatch(self._restore())
-        self._metrics = workdir.Metrics(directory, first_step=self._step)
+        self._metrics = workdir.Metrics(processes.own_directory(directory), first_step=self._step)
 
     def run(self) -> dict[str, float]:
         """Goes on to the last step and returns the figures of the job."""
@@ -86,7 +88,7 @@ class SupervisedRun:
         started_s = time.monotonic()
         taken = self._corpus.encode(next(self._stream))
         packed, used = pack_examples(taken.examples, most=self._corpus.microbatches, data=self._settings.data)
-        completion_tokens = float(packed.per_token["weight"].sum())
+        completion_tokens = processes.total(float(packed.per_token["weight"].sum()))
         sums = self._trainer.step(packed, used, normalizer=completion_tokens)
         step_s = time.monotonic() - started_s
         return {
@@ -126,7 +128,7 @@ def pack_examples(examples: Sequence[chat.Encoded], *, most: int, data: DataSett
         [example.tokens for example in examples],
         {"weight": [example.weight for example in examples]},
         row_tokens=data.row_tokens,
-        micro_rows=data.micro_rows,
+        micro_rows=data.micro_rows // processes.part()[1],
         microbatches=most,
     )
 
