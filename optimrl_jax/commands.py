@@ -33,9 +33,15 @@ class Job:
 
 
 def run_job(
-    job: Callable[[Job], object], argv: Sequence[str] | None = None, *, kind: type = settings_lib.Settings
+    job: Callable[[Job], object],
+    argv: Sequence[str] | None = None,
+    *,
+    kind: type = settings_lib.Settings,
+    dry_run: Callable[[Job], object] | None = None,
 ) -> int:
     """Runs a job with the settings of the command line and returns the exit code.
+
+    A job with a `dry_run` has the flag `--dry_run`, which starts that instead.
 
     0 on success, 2 with one line on standard error for a caller's mistake (unknown flag, unknown field, bad value,
     missing directory, broken or empty dataset), 130 after an interrupt. A fault of our own keeps its traceback.
@@ -48,7 +54,8 @@ def run_job(
     # A supervisor's SIGTERM ends a job the way Ctrl-C does, so that both leave the last checkpoint behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        job(_parse(arguments, kind))
+        parsed, is_dry = _parse(arguments, kind, has_dry_run=dry_run is not None)
+        (dry_run if is_dry else job)(parsed)
     except (UserError, settings_lib.SettingsError) as error:
         print(f"{pathlib.Path(arguments[0]).stem}: {' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_MISTAKE
@@ -58,12 +65,14 @@ def run_job(
     return 0
 
 
-def _parse(arguments: Sequence[str], kind: type) -> Job:
+def _parse(arguments: Sequence[str], kind: type, *, has_dry_run: bool) -> tuple[Job, bool]:
     values = flags.FlagValues()
     config_flags.DEFINE_config_file(
         "config", None, "configuration file", flag_values=values, sys_argv=list(arguments)
     )
     flags.DEFINE_string("workdir", None, "directory the job reads and writes", flag_values=values)
+    if has_dry_run:
+        flags.DEFINE_bool("dry_run", False, "print shapes, memory and time of a step, then stop", flag_values=values)
     try:
         rest = values(list(arguments))
     except (flags.Error, AttributeError, KeyError, TypeError, ValueError, OSError, ImportError, SyntaxError) as error:
@@ -74,7 +83,8 @@ def _parse(arguments: Sequence[str], kind: type) -> Job:
     if not values["workdir"].value:
         raise UserError("--workdir: expected a directory for this job's output")
     settings = settings_lib.freeze(kind, config)
-    return Job(settings=settings, workdir=_writable(values["workdir"].value))
+    job = Job(settings=settings, workdir=_writable(values["workdir"].value))
+    return job, has_dry_run and values["dry_run"].value
 
 
 def _loaded(flag: flags.Flag) -> dict:

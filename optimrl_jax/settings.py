@@ -96,9 +96,37 @@ class MeshSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class ProcessSettings:
+    """Processes that make one step together, each on its own devices and with its own share of the examples."""
+
+    count: int = setting(1, "processes", POSITIVE)
+    index: int = setting(0, "which of them this one is, from 0", NOT_NEGATIVE)
+    coordinator: str = setting("", "host:port at which process 0 waits for the others")
+    wait_s: float = setting(300.0, "how long to wait for the others at the start, s", POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceSettings:
+    """What `--dry_run` assumes of one accelerator; real runs never read it. The defaults are those of an H100 SXM."""
+
+    name: str = setting("H100", "printed beside the figures")
+    memory_bytes: int = setting(80 * 2**30, "memory of one device", POSITIVE)
+    peak_flops: float = setting(989e12, "dense bfloat16 floating-point operations a second", POSITIVE)
+    mfu: float = setting(0.4, "share of the peak that an update is assumed to reach", SHARE)
+    length_share: float = setting(1.0, "typical sequence, as a share of the longest allowed", SHARE)
+
+
+@dataclasses.dataclass(frozen=True)
 class SftSettings:
     steps: int = setting(400, "optimizer steps", POSITIVE)
     batch: int = setting(32, "programs of one step", POSITIVE)
+    batch_tokens: int = setting(
+        0, "tokens of one step, examples being taken while they fit; 0: `batch` examples, however long", NOT_NEGATIVE
+    )
+    mix: tuple[tuple[str, float], ...] = setting(
+        (), "(JSONL or Parquet file of `messages`, weight) of each source; empty: the programs of the dataset"
+    )
+    tokenizer: str = setting("", "directory of the tokenizer files of a model; empty: one is trained here")
     learning_rate: float = setting(2e-3, "peak of the schedule", POSITIVE)
     warmup_steps: int = setting(50, "linear warm-up, steps", NOT_NEGATIVE)
     weight_decay: float = setting(0.05, "decoupled weight decay", NOT_NEGATIVE)
@@ -207,6 +235,8 @@ class Settings:
     model: ModelSettings = section(ModelSettings)
     data: DataSettings = section(DataSettings)
     mesh: MeshSettings = section(MeshSettings)
+    processes: ProcessSettings = section(ProcessSettings)
+    device: DeviceSettings = section(DeviceSettings)
     sft: SftSettings = section(SftSettings)
     environment: EnvironmentSettings = section(EnvironmentSettings)
     reward: RewardSettings = section(RewardSettings)

@@ -1,7 +1,7 @@
-"""Edge: the SFT job: trains the tokenizer and a first policy on the reference programs of the training split.
+"""Edge: the SFT job: trains the tokenizer and a first policy on programs of the training split, or on conversations.
 
 `python -m optimrl_jax.sft --config=configs/quickstart.py --workdir=runs/quickstart/sft`. All speed classes take part:
-the policy starts mediocre on purpose, and speed is for GRPO to find.
+the policy starts mediocre on purpose, and speed is for GRPO to find. `sft.mix` names files of conversations instead.
 """
 
 import dataclasses
@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from optimrl_jax.commands import Job, UserError, run_job
-from optimrl_jax.data import dataset, packing, prompts, stream
-from optimrl_jax.data import tokenizer as tokenizer_lib
-from optimrl_jax.learner import checkpoints, loss, streams, update, workdir
+from optimrl_jax.data import chat, packing
+from optimrl_jax.data.corpus import Corpus, of_dataset, of_mix
+from optimrl_jax.learner import checkpoints, dry_run, loss, processes, streams, update, workdir
 from optimrl_jax.model import decoder
-from optimrl_jax.settings import ModelSettings, Settings
+from optimrl_jax.settings import DataSettings, ModelSettings, Settings
 
 _LOG = logging.getLogger(__name__)
 LOG_EVERY = 20
@@ -28,34 +28,27 @@ LOG_EVERY = 20
 def main(job: Job) -> None:
     """Trains tokenizer and policy; leaves checkpoints, metrics and `summary.json` in the workdir."""
     settings = job.settings
+    processes.join(settings)
+    own = processes.own_directory(job.workdir)
     workdir.reuse_compiled_programs(job.workdir)
-    records = dataset.load(settings.data.directory, settings.data.train_split)
-    tokenizer = _tokenizer(job.workdir, records, settings)
-    model = dataclasses.replace(settings.model, vocabulary=tokenizer.size)
-    workdir.write_model(job.workdir, model)
-    run = SupervisedRun(job.workdir, _fitting(records, tokenizer, settings), tokenizer, model=model, settings=settings)
+    corpus = (of_mix if settings.sft.mix else of_dataset)(own, settings, part=processes.part())
+    model = dataclasses.replace(settings.model, vocabulary=corpus.vocabulary)
+    workdir.write_model(own, model)
+    run = SupervisedRun(job.workdir, corpus, model=model, settings=settings)
     try:
         figures = run.run()
     except update.DivergedError as error:
         raise UserError(f"sft.learning_rate = {settings.sft.learning_rate}: {error}") from None
-    workdir.finish(job.workdir, "SFT", figures, settings=settings)
+    workdir.finish(own, "SFT", figures, settings=settings)
 
 
 class SupervisedRun:
     """The training state, the data position and the clock of one SFT job."""
 
-    def __init__(
-        self,
-        directory: pathlib.Path,
-        records: Sequence[dataset.ProblemRecord],
-        tokenizer: tokenizer_lib.Tokenizer,
-        *,
-        model: ModelSettings,
-        settings: Settings,
-    ) -> None:
+    def __init__(self, directory: pathlib.Path, corpus: Corpus, *, model: ModelSettings, settings: Settings) -> None:
         self._settings = settings
-        self._tokenizer = tokenizer
-        self._stream = stream.examples(records, batch=settings.sft.batch, seed=settings.seed)
+        self._corpus = corpus
+        self._stream = corpus.stream
         self._trainer = update.Trainer(
             decoder.initial(model, streams.key(settings.seed, "parameters")),
             functools.partial(loss.supervised, settings=model),
@@ -67,7 +60,7 @@ class SupervisedRun:
         self._checkpoints = checkpoints.Checkpoints(directory)
         self._step = 0
         self._stopwatch = workdir.Stopwatch(self._restore())
-        self._metrics = workdir.Metrics(directory, first_step=self._step)
+        self._metrics = workdir.Metrics(processes.own_directory(directory), first_step=self._step)
 
     def run(self) -> dict[str, float]:
         """Goes on to the last step and returns the figures of the job."""
@@ -93,8 +86,9 @@ class SupervisedRun:
 
     def _advance(self) -> dict[str, float]:
         started_s = time.monotonic()
-        packed, used = pack_examples(next(self._stream), self._tokenizer, settings=self._settings)
-        completion_tokens = float(packed.per_token["weight"].sum())
+        taken = self._corpus.encode(next(self._stream))
+        packed, used = pack_examples(taken.examples, most=self._corpus.microbatches, data=self._settings.data)
+        completion_tokens = processes.total(float(packed.per_token["weight"].sum()))
         sums = self._trainer.step(packed, used, normalizer=completion_tokens)
         step_s = time.monotonic() - started_s
         return {
@@ -102,6 +96,7 @@ class SupervisedRun:
             "entropy": sums["entropy"] / completion_tokens,
             "grad_norm": sums["grad_norm"],
             "updated": sums["is_finite"],
+            "left_out": taken.left_out,
             "tokens_per_s": float(np.count_nonzero(packed.segments)) / step_s,
             "step_s": step_s,
         }
@@ -127,70 +122,16 @@ class SupervisedRun:
         return restored.facts["wall_s"]
 
 
-def pack_examples(
-    examples: Sequence[tuple[str, str]], tokenizer: tokenizer_lib.Tokenizer, *, settings: Settings
-) -> tuple[packing.Packed, int]:
-    """Packs (statement, program) pairs; only the tokens of programs carry weight."""
-    data = settings.data
-    tokens, weights = [], []
-    for statement, program in examples:
-        prompt, completion = prompts.prompt(tokenizer, statement), prompts.completion(tokenizer, program)
-        tokens.append(np.concatenate([prompt, completion]))
-        weights.append(np.repeat(np.float32([0, 1]), [len(prompt), len(completion)]))
-    longest = data.prompt_tokens + data.completion_tokens
-    microbatches = packing.most_microbatches(
-        settings.sft.batch, longest, row_tokens=data.row_tokens, micro_rows=data.micro_rows
-    )
+def pack_examples(examples: Sequence[chat.Encoded], *, most: int, data: DataSettings) -> tuple[packing.Packed, int]:
+    """Packs examples into at most `most` microbatches; only the tokens of completions carry weight."""
     return packing.pack(
-        tokens,
-        {"weight": weights},
+        [example.tokens for example in examples],
+        {"weight": [example.weight for example in examples]},
         row_tokens=data.row_tokens,
-        micro_rows=data.micro_rows,
-        microbatches=microbatches,
+        micro_rows=data.micro_rows // processes.part()[1],
+        microbatches=most,
     )
-
-
-def _tokenizer(
-    directory: pathlib.Path, records: Sequence[dataset.ProblemRecord], settings: Settings
-) -> tokenizer_lib.Tokenizer:
-    """The tokenizer of this job, trained on the first start."""
-    if (directory / tokenizer_lib.FILE_NAME).exists():
-        return tokenizer_lib.load(directory)
-    texts = [text for record in records for text in (record.statement, *record.reference_program)]
-    tokenizer = tokenizer_lib.train(texts, settings.model.vocabulary)
-    tokenizer.save(directory)
-    return tokenizer
-
-
-def _fitting(
-    records: Sequence[dataset.ProblemRecord], tokenizer: tokenizer_lib.Tokenizer, settings: Settings
-) -> list[dataset.ProblemRecord]:
-    """Problems and programs that fit the lengths of `data`; what is left out is counted in the log."""
-    data = settings.data
-    kept, programs = [], 0
-    for record in records:
-        if len(prompts.prompt(tokenizer, record.statement)) > data.prompt_tokens:
-            continue
-        fitting = tuple(
-            program
-            for program in record.reference_program
-            if len(prompts.completion(tokenizer, program)) <= data.completion_tokens
-        )
-        programs += len(fitting)
-        if fitting:
-            kept.append(dataclasses.replace(record, reference_program=fitting))
-    if not kept:
-        raise UserError(
-            f"data.prompt_tokens = {data.prompt_tokens}, data.completion_tokens = {data.completion_tokens}: "
-            "expected room for at least one statement with one of its programs"
-        )
-    total = sum(len(record.reference_program) for record in records)
-    _LOG.info(
-        "%d tokens in the vocabulary; %d of %d problems and %d of %d programs fit",
-        tokenizer.size, len(kept), len(records), programs, total,
-    )  # fmt: skip
-    return kept
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(main))
+    sys.exit(run_job(main, dry_run=dry_run.sft))

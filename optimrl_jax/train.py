@@ -9,7 +9,7 @@ import sys
 from optimrl_jax import execution
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import dataset, prompts, stream
-from optimrl_jax.learner import checkpoints, judging, workdir
+from optimrl_jax.learner import checkpoints, dry_run, judging, workdir
 from optimrl_jax.learner.actor import Actor
 from optimrl_jax.learner.learner import Learner
 from optimrl_jax.learner.loop import Loop
@@ -63,4 +63,4 @@ def fitting(
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(main))
+    sys.exit(run_job(main, dry_run=dry_run.grpo))

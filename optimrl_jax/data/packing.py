@@ -48,16 +48,20 @@ def assign(lengths: Sequence[int], row_tokens: int) -> list[list[int]]:
     return rows
 
 
-def most_microbatches(sequences: int, longest: int, *, row_tokens: int, micro_rows: int) -> int:
+def most_microbatches(
+    sequences: int, longest: int, *, row_tokens: int, micro_rows: int, tokens: int | None = None
+) -> int:
     """Microbatches that hold any `sequences` of at most `longest` tokens, so that one compiled shape serves all.
 
-    Raises SettingsError where a row is shorter than the longest sequence.
+    `tokens` is the most that they have together, where that is known to be less than all at full length. Raises
+    SettingsError where a row is shorter than the longest sequence.
     """
     per_row = row_tokens // longest
     if per_row < 1:
         raise SettingsError(f"data.row_tokens = {row_tokens}: expected at least the longest sequence, {longest}")
     # First fit never leaves two rows that are both at most half full.
-    rows = min(-(-sequences // per_row), 2 * -(-sequences * longest // row_tokens) + 1)
+    total = sequences * longest if tokens is None else min(tokens, sequences * longest)
+    rows = min(-(-sequences // per_row), 2 * -(-total // row_tokens) + 1)
     return -(-rows // micro_rows)
 
 

@@ -5,7 +5,16 @@ import typing
 
 import numpy as np
 
-FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+from optimrl_jax.data import chat
+
+# A fence with a language always opens a block: models forget to close the one before.
+FENCE = re.compile(
+    r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[^\n`]*\n"
+    r"(?P<block>.*?)"
+    r"(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|(?=^[ \t]*(?P=fence)\w)|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+THINKING, THOUGHT = "<think>", "</think>"
 
 
 class Encoder(typing.Protocol):
@@ -13,28 +22,49 @@ class Encoder(typing.Protocol):
 
     end: int
     program: int
+    template: chat.Template | None
 
     def encode(self, text: str) -> np.ndarray: ...
 
 
 def prompt(tokenizer: Encoder, statement: str) -> np.ndarray:
-    """Token ids int32[p] of a statement and the marker after which a program is expected."""
+    """Token ids int32[p] of a statement and the marker after which a program is expected.
+
+    A chat model is asked in its own template, the statement being what the user says.
+    """
+    if tokenizer.template:
+        message = {"role": "user", "content": statement.strip()}
+        return tokenizer.encode(tokenizer.template.render([message], asks=True))
     return np.append(tokenizer.encode(statement.strip()), np.int32(tokenizer.program))
 
 
 def completion(tokenizer: Encoder, program: str) -> np.ndarray:
-    """Token ids int32[t] of the completion that is exactly this program, end token included."""
-    return np.append(tokenizer.encode(program.strip("\n") + "\n"), np.int32(tokenizer.end))
+    """Token ids int32[t] of the completion that is exactly this program, end token included; a chat model fences it."""
+    text = program.strip("\n") + "\n"
+    fenced = f"```python\n{text}```" if tokenizer.template else text
+    return np.append(tokenizer.encode(fenced), np.int32(tokenizer.end))
 
 
 def program_of(completion_text: str) -> str:
     """The final program of a completion: its last fenced code block, or all of it where nothing is fenced.
 
-    Reasoning before the block is left out. A block that was never closed, as in a completion cut at its token limit,
-    goes on to the end of the text. Empty blocks do not count.
+    Reasoning before the block is left out: first what stands before the last `</think>`, where there is one; a
+    completion that was cut while still thinking has no program. A block that was never closed goes on to the next
+    that opens with a language, or to the end of the text. Empty blocks do not count; an indented block loses the
+    indentation of its fence.
     """
-    blocks = [match.group(1) for match in FENCE.finditer(completion_text.replace("\r\n", "\n"))]
+    text = completion_text.replace("\r\n", "\n")
+    _, ended, answer = text.rpartition(THOUGHT)
+    if not ended and text.lstrip().startswith(THINKING):
+        return ""
+    blocks = [_outdented(match["block"], match["indent"]) for match in FENCE.finditer(answer)]
     filled = [block for block in blocks if block.strip()]
     if filled:
         return filled[-1]
-    return "" if blocks else completion_text
+    if blocks:
+        return ""
+    return answer if ended else completion_text
+
+
+def _outdented(block: str, indent: str) -> str:
+    return re.sub(rf"^[ \t]{{1,{len(indent)}}}", "", block, flags=re.MULTILINE) if indent else block

@@ -21,13 +21,19 @@ def problems(records: Sequence[Element], *, batch: int, seed: int) -> grain.Data
     return _endless(records, seed).batch(batch, batch_fn=list).to_iter_dataset(NO_THREADS).__iter__()
 
 
-def examples(records: Sequence[ProblemRecord], *, batch: int, seed: int) -> grain.DatasetIterator:
-    """Endless iterator over batches of (statement, program): uniform over problems, then over references."""
+def examples(
+    records: Sequence[ProblemRecord], *, batch: int, seed: int, part: tuple[int, int] = (0, 1)
+) -> grain.DatasetIterator:
+    """Endless iterator over batches of (statement, program): uniform over problems, then over references.
+
+    `part` (i, n) takes every n-th example from the i-th on: one of n processes that share the steps.
+    """
 
     def choose(record: ProblemRecord, rng: np.random.Generator) -> tuple[str, str]:
         return record.statement, record.reference_program[rng.integers(len(record.reference_program))]
 
-    return _endless(records, seed).random_map(choose).batch(batch, batch_fn=list).to_iter_dataset(NO_THREADS).__iter__()
+    own = _endless(records, seed).random_map(choose)[part[0] :: part[1]]
+    return own.batch(batch, batch_fn=list).to_iter_dataset(NO_THREADS).__iter__()
 
 
 def _endless(records: Sequence[Element], seed: int) -> grain.MapDataset:

@@ -6,6 +6,7 @@ programs for small problems repeat lines, and so a small policy composes a dozen
 """
 
 import dataclasses
+import json
 import pathlib
 from collections.abc import Iterable, Sequence
 
@@ -14,8 +15,10 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from optimrl_jax.commands import UserError
+from optimrl_jax.data import chat
 
 FILE_NAME = "tokenizer.json"
+CONFIG_NAME, TEMPLATE_NAME = "tokenizer_config.json", "chat_template.jinja"
 PAD, END, PROGRAM = "<|pad|>", "<|end|>", "<|program|>"
 SPECIAL = (PAD, END, PROGRAM)
 PIECES = r"(?:(?!\. )[^\n])*(?:\. |\n)|[^\n]+"
@@ -25,13 +28,15 @@ PIECES = r"(?:(?!\. )[^\n])*(?:\. |\n)|[^\n]+"
 class Tokenizer:
     """Text to token ids and back; the ids of the special tokens stand beside it.
 
-    `end` closes a completion, `program` stands between a statement and its program.
+    `end` closes a completion, `program` stands between a statement and its program. The tokenizer of a chat model has
+    a `template` instead, whose rendered text is what it reads: there special tokens written out are those tokens.
     """
 
     model: tokenizers.Tokenizer
     pad: int
     end: int
     program: int
+    template: chat.Template | None = None
 
     @property
     def size(self) -> int:
@@ -39,7 +44,7 @@ class Tokenizer:
         return self.model.get_vocab_size()
 
     def encode(self, text: str) -> np.ndarray:
-        """Token ids int32[t] of plain text: special tokens written out in it are text like any other."""
+        """Token ids int32[t] of a text; without a template, special tokens written out in it are plain text."""
         return np.asarray(self.model.encode(text, add_special_tokens=False).ids, np.int32)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -47,10 +52,11 @@ class Tokenizer:
         return self.model.decode([int(token) for token in ids], skip_special_tokens=True)
 
     def save(self, directory: pathlib.Path) -> None:
-        """Writes `tokenizer.json` atomically."""
-        partial = directory / f"{FILE_NAME}.partial"
-        partial.write_text(self.model.to_str())
-        partial.replace(directory / FILE_NAME)
+        """Writes `tokenizer.json`, and before it the template of a chat model, each atomically."""
+        if self.template:
+            config = {**self.template.special, "chat_template": self.template.source}
+            _write(directory / CONFIG_NAME, json.dumps(config, indent=2))
+        _write(directory / FILE_NAME, self.model.to_str())
 
 
 def train(texts: Iterable[str], vocabulary: int) -> Tokenizer:
@@ -74,7 +80,10 @@ def train(texts: Iterable[str], vocabulary: int) -> Tokenizer:
 
 
 def load(directory: pathlib.Path) -> Tokenizer:
-    """Reads `tokenizer.json`; raises UserError where there is none that this package wrote."""
+    """Reads `tokenizer.json`, one that this package wrote or, beside a `tokenizer_config.json`, one of a chat model.
+
+    Raises UserError where there is none, or none with what is needed.
+    """
     path = directory / FILE_NAME
     try:
         model = tokenizers.Tokenizer.from_str(path.read_text())
@@ -82,7 +91,33 @@ def load(directory: pathlib.Path) -> Tokenizer:
         raise UserError(f"{path}: expected the tokenizer of a finished SFT job") from None
     except Exception as error:  # noqa: BLE001 - the library raises bare Exception for malformed files
         raise UserError(f"{path}: expected a tokenizer file ({str(error).splitlines()[0]})") from None
-    return _wrapped(model)
+    if not (directory / CONFIG_NAME).exists():
+        return _wrapped(model)
+    try:
+        return _of_chat_model(model, _template(directory))
+    except ValueError as error:
+        raise UserError(f"{directory}: {error}") from None
+
+
+def _template(directory: pathlib.Path) -> chat.Template:
+    jinja = directory / TEMPLATE_NAME
+    config = json.loads((directory / CONFIG_NAME).read_text())
+    return chat.template_of(config, jinja.read_text() if jinja.exists() else None)
+
+
+def _of_chat_model(model: tokenizers.Tokenizer, template: chat.Template) -> Tokenizer:
+    closing = chat.end_of_turn(template)
+    end = model.token_to_id(closing)
+    if end is None:
+        raise ValueError(f"expected one token that ends a turn, the chat template has {closing!r}")
+    pad = model.token_to_id(template.special.get("pad_token", closing))
+    return Tokenizer(model, end if pad is None else pad, end, program=end, template=template)
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(text)
+    partial.replace(path)
 
 
 def _wrapped(model: tokenizers.Tokenizer) -> Tokenizer:

@@ -9,29 +9,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from optimrl_jax.data import packing
-from optimrl_jax.learner import batches, loss, update
+from optimrl_jax.learner import batches, loss, processes, update
 from optimrl_jax.learner.queue import Group
 from optimrl_jax.model import decoder
-from optimrl_jax.settings import ModelSettings, Settings
+from optimrl_jax.settings import GrpoSettings, ModelSettings, Settings
 
 
 class Learner:
     """Learns from groups; `step` counts the batches it has taken, whether or not they moved the weights."""
 
     def __init__(self, params: decoder.Params, model: ModelSettings, settings: Settings) -> None:
-        grpo, data = settings.grpo, settings.data
+        grpo, data, sharers = settings.grpo, settings.data, settings.processes.count
         self.step = 0
         self._grpo = grpo
-        objective = functools.partial(
-            loss.clipped_surrogate,
-            settings=model,
-            temperature=grpo.temperature,
-            epsilon_low=grpo.epsilon_low,
-            epsilon_high=grpo.epsilon_high,
-        )
         self.trainer = update.Trainer(
             params,
-            objective,
+            objective(model, grpo),
             update.optimizer_of(grpo, ends_at=1.0),
             mesh=settings.mesh,
             micro_rows=settings.data.micro_rows,
@@ -40,21 +33,25 @@ class Learner:
         self._assemble = functools.partial(
             batches.assemble,
             row_tokens=data.row_tokens,
-            micro_rows=data.micro_rows,
+            micro_rows=data.micro_rows // sharers,
             microbatches=packing.most_microbatches(
-                grpo.problems * grpo.rollouts,
+                grpo.problems * grpo.rollouts // sharers,
                 data.prompt_tokens + data.completion_tokens,
                 row_tokens=data.row_tokens,
-                micro_rows=data.micro_rows,
+                micro_rows=data.micro_rows // sharers,
             ),
         )
 
     def learn(self, groups: Sequence[Group]) -> dict[str, float]:
-        """One step on the groups; returns its figures. Groups that teach nothing are dropped and counted."""
+        """One step on the groups of this process; returns its figures, those of the loss over all processes.
+
+        Groups that teach nothing are dropped and counted.
+        """
         kept, dropped = batches.select(groups, step=self.step, max_staleness=self._grpo.max_staleness)
         found = {**batches.figures(groups, step=self.step), **dropped}
         self.step += 1
-        if not kept:
+        # A process whose groups teach nothing still takes part in the step of the others.
+        if not processes.most(len(kept)):
             return {**found, "updated": 0.0, "trained_tokens": 0.0}
         packed, used = self._assemble(kept)
         sums = self.trainer.step(packed, used, normalizer=self._grpo.horizon)
@@ -69,3 +66,14 @@ class Learner:
             "kl": sums["kl"] / tokens,
             "grad_norm": sums["grad_norm"],
         }
+
+
+def objective(model: ModelSettings, grpo: GrpoSettings) -> update.Loss:
+    """The clipped surrogate with the numbers of the recipe."""
+    return functools.partial(
+        loss.clipped_surrogate,
+        settings=model,
+        temperature=grpo.temperature,
+        epsilon_low=grpo.epsilon_low,
+        epsilon_high=grpo.epsilon_high,
+    )

@@ -7,12 +7,13 @@ import re
 import typing
 
 import jax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from optimrl_jax.settings import MeshSettings, SettingsError
 
 AXES = ("data", "fsdp", "tensor")
 ROWS = ("data", "fsdp")
+AXIS_TYPES = (AxisType.Auto,) * len(AXES)
 
 # Leading None is the layer axis of the scanned blocks.
 RULES = (
@@ -38,9 +39,14 @@ def build(settings: MeshSettings, *, micro_rows: int) -> Mesh:
     devices = jax.devices()
     if wanted > len(devices):
         raise SettingsError(f"mesh = {shape}: expected at most {len(devices)} devices in all, asked for {wanted}")
-    if micro_rows % (settings.data * settings.fsdp):
-        raise SettingsError(f"data.micro_rows = {micro_rows}: expected a multiple of mesh.data * mesh.fsdp")
-    return jax.make_mesh(shape, AXES, devices=devices[:wanted], axis_types=(jax.sharding.AxisType.Auto,) * len(AXES))
+    _check_rows(settings, micro_rows)
+    return jax.make_mesh(shape, AXES, devices=devices[:wanted], axis_types=AXIS_TYPES)
+
+
+def build_abstract(settings: MeshSettings, *, micro_rows: int) -> AbstractMesh:
+    """The mesh that `build` would make if the devices were there: enough to place shapes and to lower programs."""
+    _check_rows(settings, micro_rows)
+    return AbstractMesh((settings.data, settings.fsdp, settings.tensor), AXES, axis_types=AXIS_TYPES)
 
 
 def spec_of(name: str) -> PartitionSpec:
@@ -51,7 +57,7 @@ def spec_of(name: str) -> PartitionSpec:
     raise ValueError(f"parameter {name!r}: expected a name that a sharding rule knows")
 
 
-def shardings(mesh: Mesh, tree: typing.Any) -> typing.Any:
+def shardings(mesh: Mesh | AbstractMesh, tree: typing.Any) -> typing.Any:
     """A NamedSharding for every leaf of parameters, or of anything that contains trees shaped like them.
 
     The moments of an optimizer follow their parameter; scalars are replicated. Raises ValueError for an unknown name
@@ -72,10 +78,15 @@ def shardings(mesh: Mesh, tree: typing.Any) -> typing.Any:
     return jax.tree_util.tree_map_with_path(sharding, tree)
 
 
-def rows(mesh: Mesh, *, axis: int) -> NamedSharding:
+def rows(mesh: Mesh | AbstractMesh, *, axis: int) -> NamedSharding:
     """Batches: the row axis over data and fsdp, everything else whole."""
     return NamedSharding(mesh, PartitionSpec(*[None] * axis, ROWS))
 
 
-def replicated(mesh: Mesh) -> NamedSharding:
+def replicated(mesh: Mesh | AbstractMesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec())
+
+
+def _check_rows(settings: MeshSettings, micro_rows: int) -> None:
+    if micro_rows % (settings.data * settings.fsdp):
+        raise SettingsError(f"data.micro_rows = {micro_rows}: expected a multiple of mesh.data * mesh.fsdp")

@@ -13,6 +13,7 @@ import optax
 
 from optimrl_jax.data.packing import Packed
 from optimrl_jax.learner import mesh as mesh_lib
+from optimrl_jax.learner import processes
 from optimrl_jax.learner.loss import Sums
 from optimrl_jax.model import decoder
 from optimrl_jax.settings import MeshSettings
@@ -96,6 +97,23 @@ def update(
     return kept, {**sums, "grad_norm": norm, "is_finite": is_finite.astype(jnp.float32)}
 
 
+def on_mesh(
+    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
+    placed: typing.Any,
+    *,
+    loss: Loss,
+    optimizer: optax.GradientTransformation,
+) -> typing.Any:
+    """`update` under `jit`, with the state where `placed` puts it (and donated) and the rows of batches split."""
+    whole = mesh_lib.replicated(mesh)
+    return jax.jit(
+        functools.partial(update, loss=loss, optimizer=optimizer),
+        in_shardings=(placed, mesh_lib.rows(mesh, axis=1), whole, whole),
+        out_shardings=(placed, whole),
+        donate_argnums=0,
+    )
+
+
 class DivergedError(ValueError):
     """Too many updates in a row without a finite gradient: the run cannot recover by itself."""
 
@@ -116,20 +134,20 @@ class Trainer:
         self._mesh = mesh_lib.build(mesh, micro_rows=micro_rows)
         placed = mesh_lib.shardings(self._mesh, jax.eval_shape(lambda: initial(params, optimizer)))
         # A copy, because the update donates its state and the caller goes on using the parameters it gave.
-        self.state = jax.jit(lambda p: initial(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)(params)
-        whole = mesh_lib.replicated(self._mesh)
-        self._update = jax.jit(
-            functools.partial(update, loss=loss, optimizer=optimizer),
-            in_shardings=(placed, mesh_lib.rows(self._mesh, axis=1), whole, whole),
-            out_shardings=(placed, whole),
-            donate_argnums=0,
+        self.state = jax.jit(lambda p: initial(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)(
+            processes.known_to_all(params)
         )
+        self._update = on_mesh(self._mesh, placed, loss=loss, optimizer=optimizer)
         self._most_skipped = most_skipped
         self.skipped_in_a_row = 0
 
     def step(self, batch: Packed, used: int, *, normalizer: float) -> dict[str, float]:
-        """One update; returns the sums of the loss. Raises DivergedError after `most_skipped` skipped in a row."""
-        self.state, sums = self._update(self.state, batch, jnp.int32(used), jnp.float32(normalizer))
+        """One update; returns the sums of the loss over all processes, each of which brings its own rows.
+
+        Raises DivergedError after `most_skipped` skipped in a row."""
+        batch = processes.fed(batch, mesh_lib.rows(self._mesh, axis=1))
+        numbers = processes.known_to_all((jnp.int32(processes.most(used)), jnp.float32(normalizer)))
+        self.state, sums = self._update(self.state, batch, *numbers)
         found = {name: float(value) for name, value in jax.device_get(sums).items()}
         self.skipped_in_a_row = 0 if found["is_finite"] else self.skipped_in_a_row + 1
         if self.skipped_in_a_row >= self._most_skipped:

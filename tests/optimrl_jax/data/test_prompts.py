@@ -15,6 +15,15 @@ COMPLETIONS = [
     ("```python\nprint(7)\n```\n```\n\n```", "print(7)\n"),
     ("```python\ns = 'a ``` b'\nprint(s)\n```", "s = 'a ``` b'\nprint(s)\n"),
     ("```python\n```", ""),
+    ("<think>Try:\n```python\nprint(1)\n```\n</think>\nHere:\n```python\nprint(2)\n```", "print(2)\n"),
+    ("a\n```python\nprint(1)\n```\nno</think>print(8)\n", "print(8)\n"),
+    ("<think>\n```python\nprint(1)\n```\nwait, that is too slow: I should", ""),
+    ("~~~python\nprint(9)\n~~~\n", "print(9)\n"),
+    ("~~~\nprint('```')\n```\nprint(2)\n~~~~", "print('```')\n```\nprint(2)\n"),
+    ("````md\n```python\nprint(1)\n```\n````", "```python\nprint(1)\n```\n"),
+    ("```python\nprint(1)\n\nBetter:\n```python\nprint(2)\n", "print(2)\n"),
+    ("1. So:\n   ```python\n   for i in a:\n       print(i)\n   ```", "for i in a:\n    print(i)\n"),
+    ("for i in a:\n    print(i)\n", "for i in a:\n    print(i)\n"),
     ("", ""),
 ]
 

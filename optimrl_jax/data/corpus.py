@@ -1,0 +1,165 @@
+"""Edge: what an SFT job learns from: the programs of the dataset, or a mix of conversations, with the tokenizer for it.
+
+Both give a resumable stream of steps and say how one becomes encoded examples; the job packs them and does not care
+which of the two it has.
+"""
+
+import dataclasses
+import functools
+import logging
+import pathlib
+import typing
+from collections.abc import Callable, Iterable, Sequence
+
+from optimrl_jax.commands import UserError
+from optimrl_jax.data import chat, dataset, mixes, packing, prompts, stream
+from optimrl_jax.data import tokenizer as tokenizer_lib
+from optimrl_jax.settings import Settings, SettingsError
+
+_LOG = logging.getLogger(__name__)
+ALL = (0, 1)
+
+
+class Stream(typing.Protocol):
+    """Steps in an order whose position can be stored."""
+
+    def __next__(self) -> typing.Any: ...
+
+    def get_state(self) -> dict: ...
+
+    def set_state(self, state: dict) -> None: ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Corpus:
+    """Steps, how one becomes examples, the microbatches that hold any of them, and the size of the vocabulary."""
+
+    stream: Stream
+    encode: Callable[[typing.Any], mixes.Step]
+    microbatches: int
+    vocabulary: int
+
+
+def of_dataset(directory: pathlib.Path, settings: Settings, *, part: tuple[int, int] = ALL) -> Corpus:
+    """The reference programs of the training split; trains the tokenizer on the first start.
+
+    `part` (i, n) is this process among those that share the steps. Raises UserError where nothing fits.
+    """
+    recipe, data = settings.sft, settings.data
+    if recipe.batch_tokens:
+        raise SettingsError(f"sft.batch_tokens = {recipe.batch_tokens}: expected 0 without sft.mix")
+    records = dataset.load(data.directory, data.train_split)
+    texts = [text for record in records for text in (record.statement, *record.reference_program)]
+    tokenizer = _tokenizer(directory, texts, settings)
+    fitting = _fitting(records, tokenizer, settings)
+    return Corpus(
+        stream.examples(fitting, batch=recipe.batch // part[1], seed=settings.seed, part=part),
+        lambda pairs: mixes.Step([_example(tokenizer, *pair) for pair in pairs], left_out=0),
+        most_microbatches(settings, processes=part[1]),
+        _vocabulary(tokenizer, settings),
+    )
+
+
+def of_mix(directory: pathlib.Path, settings: Settings, *, part: tuple[int, int] = ALL) -> Corpus:
+    """The conversations of `sft.mix`, in the chat template of `sft.tokenizer`.
+
+    Without one, a tokenizer is trained on the texts of the mix, and an example is what was said before, and the last
+    answer. `part` as in `of_dataset`.
+    """
+    recipe, data = settings.sft, settings.data
+    batch, tokens = recipe.batch // part[1], recipe.batch_tokens // part[1]
+    if recipe.batch_tokens and tokens < data.row_tokens:
+        raise SettingsError(f"sft.batch_tokens = {recipe.batch_tokens}: expected data.row_tokens for each process")
+    opened = mixes.sources(recipe.mix)
+    texts = (message["content"] for source in opened for messages in source for message in messages)
+    tokenizer = _tokenizer(directory, texts, settings)
+    examples = mixes.stream(
+        opened,
+        [weight for _, weight in recipe.mix],
+        encode=functools.partial(_conversation, tokenizer),
+        seed=settings.seed,
+        part=part,
+    )
+    return Corpus(
+        mixes.Steps(examples, batch=batch, batch_tokens=tokens, longest=data.row_tokens),
+        lambda step: step,
+        most_microbatches(settings, processes=part[1]),
+        _vocabulary(tokenizer, settings),
+    )
+
+
+def most_microbatches(settings: Settings, *, processes: int = 1) -> int:
+    """Microbatches that hold what one process takes for a step; raises SettingsError where a row is too short."""
+    recipe, data = settings.sft, settings.data
+    tokens = recipe.batch_tokens // processes if recipe.mix else 0
+    return packing.most_microbatches(
+        tokens or recipe.batch // processes,
+        data.row_tokens if recipe.mix else data.prompt_tokens + data.completion_tokens,
+        row_tokens=data.row_tokens,
+        micro_rows=data.micro_rows // processes,
+        tokens=tokens or None,
+    )
+
+
+def _example(tokenizer: tokenizer_lib.Tokenizer, statement: str, program: str) -> chat.Encoded:
+    return chat.joined([(prompts.prompt(tokenizer, statement), False), (prompts.completion(tokenizer, program), True)])
+
+
+def _conversation(tokenizer: tokenizer_lib.Tokenizer, messages: Sequence[chat.Message]) -> chat.Encoded:
+    if tokenizer.template:
+        return chat.encode(tokenizer.template, messages, tokenize=tokenizer.encode)
+    asked = "\n".join(message["content"] for message in messages[:-1])
+    return _example(tokenizer, asked, messages[-1]["content"])
+
+
+def _tokenizer(directory: pathlib.Path, texts: Iterable[str], settings: Settings) -> tokenizer_lib.Tokenizer:
+    """The tokenizer of this job: the one it started with, that of `sft.tokenizer`, or one trained on `texts`."""
+    if (directory / tokenizer_lib.FILE_NAME).exists():
+        return tokenizer_lib.load(directory)
+    if settings.sft.tokenizer:
+        tokenizer = tokenizer_lib.load(pathlib.Path(settings.sft.tokenizer))
+    else:
+        tokenizer = tokenizer_lib.train(texts, settings.model.vocabulary)
+    tokenizer.save(directory)
+    return tokenizer
+
+
+def _vocabulary(tokenizer: tokenizer_lib.Tokenizer, settings: Settings) -> int:
+    """Rows of the embedding table: those of the model where the tokenizer belongs to one, else one for each token."""
+    if not settings.sft.tokenizer:
+        return tokenizer.size
+    if tokenizer.size > settings.model.vocabulary:
+        raise SettingsError(
+            f"model.vocabulary = {settings.model.vocabulary}: expected room for the {tokenizer.size} of sft.tokenizer"
+        )
+    return settings.model.vocabulary
+
+
+def _fitting(
+    records: Sequence[dataset.ProblemRecord], tokenizer: tokenizer_lib.Tokenizer, settings: Settings
+) -> list[dataset.ProblemRecord]:
+    """Problems and programs that fit the lengths of `data`; what is left out is counted in the log."""
+    data = settings.data
+    kept, programs = [], 0
+    for record in records:
+        if len(prompts.prompt(tokenizer, record.statement)) > data.prompt_tokens:
+            continue
+        fitting = tuple(
+            program
+            for program in record.reference_program
+            if len(prompts.completion(tokenizer, program)) <= data.completion_tokens
+        )
+        programs += len(fitting)
+        if fitting:
+            kept.append(dataclasses.replace(record, reference_program=fitting))
+    if not kept:
+        raise UserError(
+            f"data.prompt_tokens = {data.prompt_tokens}, data.completion_tokens = {data.completion_tokens}: "
+            "expected room for at least one statement with one of its programs"
+        )
+    total = sum(len(record.reference_program) for record in records)
+    _LOG.info(
+        "%d tokens in the vocabulary; %d of %d problems and %d of %d programs fit",
+        tokenizer.size, len(kept), len(records), programs, total,
+    )  # fmt: skip
+    return kept

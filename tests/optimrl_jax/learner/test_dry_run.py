@@ -1,0 +1,113 @@
+"""Dry runs: exact bytes, hand-worked operations, mistakes found before any device is there."""
+
+import dataclasses
+import json
+import pathlib
+
+import jax
+import pytest
+
+from optimrl_jax import commands
+from optimrl_jax.learner import dry_run, footprint, learner, mesh
+from optimrl_jax.settings import MeshSettings, Settings
+from tests.optimrl_jax.learner.groups import SETTINGS
+from tests.optimrl_jax.model import tiny
+
+ROOT = pathlib.Path(__file__).parents[3]
+PER_TOKEN = ("weight", "advantage", "log_prob")
+OWN: Settings = dataclasses.replace(SETTINGS, model=tiny.SETTINGS, mesh=MeshSettings(2, 2, 2))
+
+
+def activations(own):
+    return footprint.activation_bytes(lambda model: learner.objective(model, own.grpo), PER_TOKEN, settings=own)
+
+
+def test_bytes_of_the_state_are_those_that_eight_devices_would_hold():
+    abstract = mesh.build_abstract(OWN.mesh, micro_rows=8)
+    params = footprint.abstract_params(tiny.SETTINGS)
+    placed = jax.tree.map(
+        lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), params, mesh.shardings(abstract, params)
+    )
+    found = {line.name: line for line in footprint.parameters(placed)}
+    # 2 layers of 32 x 48 float32, the width over fsdp = 2 and the hidden features over tensor = 2.
+    assert found["layers/mlp/gate"].device_bytes == 2 * (32 // 2) * (48 // 2) * 4
+    # Norms are whole on every device.
+    assert found["final_norm/scale"].device_bytes == 32 * 4
+    assert sum(line.device_bytes for line in found.values()) == footprint.device_bytes(placed)
+    assert found["embedding"].spec == "P('tensor', 'fsdp')"
+
+
+def test_operations_of_one_update_worked_by_hand():
+    # Matrix products touch 1000 parameters with 6 operations a token; 40 x 32 embeddings are only looked up.
+    untied = dataclasses.replace(tiny.UNTIED, vocabulary=40)
+    attention = 6 * 10**2 * 2 * 4 * 8
+    flops = footprint.update_flops(untied, parameter_count=1000 + 40 * 32, sequences=3, tokens=10)
+    assert flops == 3 * (6 * 1000 * 10 + attention)
+    tied = footprint.update_flops(tiny.SETTINGS, parameter_count=1000, sequences=3, tokens=10)
+    assert tied == flops
+
+
+def test_activations_follow_the_share_of_one_device():
+    kept, largest = activations(OWN)
+    half = dataclasses.replace(OWN, data=dataclasses.replace(OWN.data, micro_rows=16))
+    assert activations(half) == (2 * kept, 2 * largest)
+    more_devices = dataclasses.replace(half, mesh=MeshSettings(4, 2, 2))
+    assert activations(more_devices) == (kept, largest)
+    alone = dataclasses.replace(OWN, mesh=MeshSettings(2, 2, 1))
+    assert kept < activations(alone)[0] < 2 * kept
+    assert 0 < largest < kept
+
+
+def test_a_local_model_has_the_shares_of_the_tensor_axis():
+    local = footprint.local_model(tiny.SETTINGS, MeshSettings(tensor=2))
+    assert (local.heads, local.kv_heads, local.mlp_width, local.vocabulary, local.width) == (2, 1, 24, 20, 32)
+
+
+CONFIG = [f"--config={ROOT / 'configs' / 'base.py'}", "--dry_run"]
+MISTAKES = [
+    (["--config.mesh.fsdp=3"], "data.micro_rows = 8: expected a multiple of mesh.data * mesh.fsdp"),
+    (["--config.mesh.tensor=8"], "mesh.tensor = 8: expected a divisor of 2 (layers/attention/key)"),
+    (["--config.data.completion_tokens=300"], "data.row_tokens = 256: expected at least the longest sequence, 348"),
+    (["--config.reward.composition=fastest"], "reward.composition = 'fastest': expected one of"),
+    (["--config.environment.family=fastest"], "'fastest'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_mistakes_are_found_without_devices_or_data(arguments, message, tmp_path, capsys):
+    arguments = ["train", *CONFIG, *arguments, f"--workdir={tmp_path}"]
+    assert commands.run_job(pytest.fail, arguments, dry_run=dry_run.grpo) == commands.EXIT_MISTAKE
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_parameter_without_a_rule_is_found(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(mesh, "RULES", tuple(rule for rule in mesh.RULES if "down" not in rule[0]))
+    arguments = ["sft", *CONFIG, f"--workdir={tmp_path}"]
+    assert commands.run_job(pytest.fail, arguments, dry_run=dry_run.sft) == commands.EXIT_MISTAKE
+    assert "parameter 'layers/mlp/down': expected a name that a sharding rule knows" in capsys.readouterr().err
+
+
+def test_the_directory_of_a_job_is_left_alone(tmp_path, capsys):
+    (tmp_path / "policy.json").write_text("{}")
+    arguments = ["train", *CONFIG, f"--workdir={tmp_path}"]
+    assert commands.run_job(pytest.fail, arguments, dry_run=dry_run.grpo) == commands.EXIT_MISTAKE
+    assert "expected a directory without a job" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("job", [dry_run.sft, dry_run.grpo])
+def test_tables_and_summary_say_what_a_step_takes(job, tmp_path, capsys):
+    arguments = ["job", *CONFIG, "--config.mesh.data=4", "--config.device.length_share=0.5", f"--workdir={tmp_path}"]
+    assert commands.run_job(pytest.fail, arguments, dry_run=job) == 0
+    output = capsys.readouterr().out
+    assert "layers/mlp/gate" in output
+    assert "memory of each of 4 H100" in output
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    parts = [name for name in summary if name.endswith("_bytes") and name != "total_bytes"]
+    assert summary["total_bytes"] == sum(summary[name] for name in parts)
+    assert summary["moment_bytes"] > summary["parameter_bytes"] == summary["gradient_bytes"]
+    assert summary["most_tokens_per_step"] == 2 * summary["tokens_per_step"]
+    seconds = summary["flops_per_step"] / (4 * 989e12 * 0.4)
+    assert summary["estimated_update_s"] == pytest.approx(seconds)
