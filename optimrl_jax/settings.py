@@ -16,6 +16,7 @@ POSITIVE: Check = (lambda value: value > 0, "a positive number")
 NOT_NEGATIVE: Check = (lambda value: value >= 0, "a number that is not negative")
 SHARE: Check = (lambda value: 0 <= value <= 1, "a share in [0, 1]")
 OPEN_SHARE: Check = (lambda value: 0 <= value < 1, "a share in [0, 1)")
+TEXTS: Check = (lambda value: all(isinstance(text, str) and text for text in value), "texts that are not empty")
 ANY: Check = (lambda value: True, "")
 
 
@@ -84,6 +85,8 @@ class DataSettings:
     completion_tokens: int = setting(48, "longest completion, tokens", POSITIVE)
     row_tokens: int = setting(256, "length of the rows that sequences are packed into, tokens", POSITIVE)
     micro_rows: int = setting(8, "packed rows whose gradients are computed at once", POSITIVE)
+    slots: int = setting(0, "rollouts sampled side by side, each replaced as it ends; 0: all at once", NOT_NEGATIVE)
+    stop: tuple[str, ...] = setting((), "texts that end a completion, beside its end token", TEXTS)
 
 
 @dataclasses.dataclass(frozen=True)

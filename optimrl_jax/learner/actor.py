@@ -5,6 +5,8 @@ Rewards are computed for each rollout; nothing here compares the rollouts of a g
 
 import contextlib
 import dataclasses
+import functools
+import itertools
 import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
@@ -14,14 +16,14 @@ import numpy as np
 
 from optimrl_jax import arrays
 from optimrl_jax.commands import UserError
-from optimrl_jax.data import prompts
+from optimrl_jax.data import prompts, stops
 from optimrl_jax.data.dataset import ProblemRecord
 from optimrl_jax.data.tokenizer import Tokenizer
 from optimrl_jax.execution import CandidateRun
 from optimrl_jax.learner import judging, streams
 from optimrl_jax.learner.checkpoints import Policy
 from optimrl_jax.learner.queue import Group
-from optimrl_jax.model import decoder, sampling
+from optimrl_jax.model import continuous, decoder, sampling
 from optimrl_jax.settings import DataSettings, Settings
 
 SAMPLER_ROWS = 128
@@ -56,7 +58,7 @@ class Sampler:
                     f"statement {index} has {len(prompt)} tokens: expected at most data.prompt_tokens = "
                     f"{self._data.prompt_tokens}"
                 )
-        at_once = max(1, min(SAMPLER_ROWS // samples, len(ids)))
+        at_once = max(1, len(ids) if self._data.slots else min(SAMPLER_ROWS // samples, len(ids)))
         found: list[list[str]] = []
         for start in range(0, len(ids), at_once):
             chunk = ids[start : start + at_once]
@@ -69,6 +71,10 @@ class Sampler:
 
     def complete(self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array) -> sampling.Completions:
         """Completions (NumPy) of prompts given as token ids; one random key for each of the rows."""
+        steps = self._data.completion_tokens
+        if self._data.slots:
+            finished = self.stream(prompt_ids, samples, keys=keys)
+            return continuous.completions(finished, samples=samples, rows=len(keys), steps=steps)
         tokens, mask = padded_prompts(prompt_ids, self._data.prompt_tokens, pad=self._policy.tokenizer.pad)
         completions = sampling.generate(
             self._policy.params,
@@ -78,10 +84,31 @@ class Sampler:
             keys=keys,
             temperature=self._temperature,
             samples=samples,
-            steps=self._data.completion_tokens,
+            steps=steps,
             end_token=self._policy.tokenizer.end,
         )
-        return jax.tree.map(np.asarray, completions)
+        return sampling.cut(jax.tree.map(np.asarray, completions), self._stop)
+
+    def stream(
+        self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array
+    ) -> Iterator[continuous.Rollout]:
+        """The completions that `complete` gives, one by one as they end; needs `data.slots`."""
+        grouped = keys.reshape(len(prompt_ids), samples)
+        return continuous.rollouts(
+            self._policy.params,
+            self._policy.settings,
+            itertools.starmap(continuous.Request, zip(prompt_ids, grouped, strict=True)),
+            plan=continuous.Plan(self._data.slots, self._data.prompt_tokens, self._data.completion_tokens),
+            temperature=self._temperature,
+            end_token=self._policy.tokenizer.end,
+            stop=self._stop,
+        )
+
+    @property
+    def _stop(self) -> sampling.Stop | None:
+        if not self._data.stop:
+            return None
+        return functools.partial(stops.stop_length, stops=self._data.stop, decode=self._policy.tokenizer.decode)
 
 
 class Actor:

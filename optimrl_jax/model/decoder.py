@@ -5,14 +5,14 @@ vocabulary. Layers are scanned, so that every parameter of a block carries a lea
 touches a file.
 """
 
-import functools
 import typing
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from optimrl_jax.model import attention, blockwise, rotary
+from optimrl_jax.model import attention, blockwise, cache, rotary
+from optimrl_jax.model.cache import KeyValue
 from optimrl_jax.model.remat import rematerialized
 from optimrl_jax.settings import ModelSettings
 
@@ -21,13 +21,6 @@ if typing.TYPE_CHECKING:
 
 _INIT = nn.initializers.normal(0.02)
 Params = typing.Any
-
-
-class KeyValue(typing.NamedTuple):
-    """Keys (rotated) and values of one layer: [s, kv_heads, slots, head_width]."""
-
-    key: "Float[Array, 's m u d']"
-    value: "Float[Array, 's m u d']"
 
 
 class RMSNorm(nn.Module):
@@ -74,8 +67,7 @@ class Attention(nn.Module):
         key, value = attention.rotate(self._project(x, "key"), by), self._project(x, "value")
         new = KeyValue(key.swapaxes(1, 2), value.swapaxes(1, 2))
         if past is not None:
-            write = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=slot, axis=2)
-            new = KeyValue(*(write(old, part.astype(old.dtype)) for old, part in zip(past, new, strict=True)))
+            new = cache.write(past, new, slot)
         if isinstance(seen, blockwise.Layout):
             block = self.settings.attention_block
             summed = blockwise.attend(query, new.key, new.value, seen, block=block, window=window)
@@ -147,7 +139,8 @@ class Decoder(nn.Module):
             self.param("unembedding", _INIT, (c.width, c.vocabulary))
         x = table[tokens].astype(jnp.dtype(c.compute_dtype))
         by = rotary.rotation(positions, c)
-        windows = jnp.asarray(layer_windows(c), jnp.int32) if c.window else None
+        sights = [window or attention.NO_WINDOW for window in cache.windows(c)]
+        windows = jnp.asarray(sights, jnp.int32) if c.window else None
         seen = blockwise.Layout(positions, segments)
         if not c.attention_block:
             seen = attention.visible(positions, positions, query_segments=segments, key_segments=segments)
@@ -161,16 +154,6 @@ class Decoder(nn.Module):
         )
         x, kept = stack(c, name="layers")(x, by, seen, None, 0, windows)
         return RMSNorm(c.norm_epsilon, name="final_norm")(x), kept
-
-
-def layer_windows(settings: ModelSettings) -> tuple[int, ...]:
-    """Tokens that each layer sees, itself included; `attention.NO_WINDOW` for a global layer."""
-    every, first = settings.global_every, settings.global_first
-
-    def is_global(layer: int) -> bool:
-        return not settings.window or layer < first or (every > 0 and layer % every == 0)
-
-    return tuple(attention.NO_WINDOW if is_global(layer) else settings.window for layer in range(settings.layers))
 
 
 def initial(settings: ModelSettings, key: jax.Array) -> Params:
@@ -197,6 +180,24 @@ def logits(params: Params, hidden: "Float[Array, '*rest w']") -> "Float[Array, '
     return jnp.matmul(hidden, table.astype(hidden.dtype), preferred_element_type=jnp.float32)
 
 
+def unstacked(params: Params, settings: ModelSettings) -> Params:
+    """Parameters as `decode` reads them again and again: a tuple of layers, matrices in the type they are used in.
+
+    Slicing and casting here, once, keeps both out of the loop over tokens. Norms stay as they are, in float32, and so
+    does what is unstacked already.
+    """
+    if isinstance(params["layers"], tuple):
+        return params
+    dtype = jnp.dtype(settings.compute_dtype)
+
+    def cast(path: tuple, x: "Array") -> "Array":
+        return x if path[-1].key == "scale" else x.astype(dtype)
+
+    params = jax.tree_util.tree_map_with_path(cast, params)
+    layers = (jax.tree.map(lambda stacked, n=n: stacked[n], params["layers"]) for n in range(settings.layers))
+    return {**params, "layers": tuple(layers)}
+
+
 def decode(
     params: Params,
     settings: ModelSettings,
@@ -204,23 +205,25 @@ def decode(
     tokens: "Int[Array, 's']",
     positions: "Int[Array, 's']",
     past: tuple[KeyValue, ...],
-    key_positions: "Int[Array, 's u']",
-    slot: "Int[Array, '']",
+    key_positions: "Int[Array, 's u'] | None" = None,
+    slot: "Int[Array, ''] | None" = None,
 ) -> tuple["Float[Array, 's v']", tuple[KeyValue, ...]]:
-    """Logits after one more token a row, and the caches with that token written at `slot`.
+    """Logits after one more token a row, and the caches with that token written; `params` may be `unstacked`.
 
-    Layers are unrolled here: inside a scan each step would copy every cache. `key_positions` already holds the new
-    token's position at `slot` and -1 at empty slots.
+    The token goes to column `slot` of every row where `key_positions` says what the columns hold: the new token's
+    position is already there, -1 marks empty columns. Without them the caches are rings (`cache.held`) and each row
+    writes where its position belongs. Layers are unrolled: inside a scan each step would copy every cache.
     """
-    c = settings
-    x = params["embedding"][tokens][:, None].astype(jnp.dtype(c.compute_dtype))
+    c, own = settings, unstacked(params, settings)
+    x = own["embedding"][tokens][:, None].astype(jnp.dtype(c.compute_dtype))
     by = rotary.rotation(positions[:, None], c)
-    windows = layer_windows(c)
-    seen = {window: attention.visible(positions[:, None], key_positions, window=window) for window in set(windows)}
     kept = []
-    for layer, cache in enumerate(past):
-        own = jax.tree.map(lambda stacked, layer=layer: stacked[layer], params["layers"])
-        x, cache = Block(c).apply({"params": own}, x, by, seen[windows[layer]], cache, slot)
-        kept.append(cache)
-    x = RMSNorm(c.norm_epsilon).apply({"params": params["final_norm"]}, x)
-    return logits(params, x[:, 0]), tuple(kept)
+    for layer, old, window in zip(own["layers"], past, cache.windows(c), strict=True):
+        width = old.key.shape[2]
+        holds = cache.held(positions, width) if key_positions is None else key_positions
+        seen = attention.visible(positions[:, None], holds, window=window or attention.NO_WINDOW)
+        column = positions % width if slot is None else slot
+        x, new = Block(c).apply({"params": layer}, x, by, seen, old, column)
+        kept.append(new)
+    x = RMSNorm(c.norm_epsilon).apply({"params": own["final_norm"]}, x)
+    return logits(own, x[:, 0]), tuple(kept)

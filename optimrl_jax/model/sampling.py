@@ -10,12 +10,17 @@ import typing
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from optimrl_jax.model import decoder
+from optimrl_jax.model.cache import KeyValue
 from optimrl_jax.settings import ModelSettings
 
 if typing.TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int
+
+# Of tokens and a length up to which they were looked at: the greater length at which they end by their text, or None.
+Stop = typing.Callable[[np.ndarray, int], int | None]
 
 
 class Completions(typing.NamedTuple):
@@ -33,7 +38,7 @@ class Completions(typing.NamedTuple):
 class _State(typing.NamedTuple):
     step: "Int[Array, '']"
     logits: "Float[Array, 'r v']"
-    past: tuple[decoder.KeyValue, ...]
+    past: tuple[KeyValue, ...]
     key_positions: "Int[Array, 'r u']"
     done: Completions
 
@@ -59,18 +64,19 @@ def generate(
     state = _prefill(params, settings, prompts, prompt_mask, samples=samples, steps=steps)
     lengths = jnp.repeat(prompt_mask.sum(axis=1), samples)
     width = prompts.shape[1]
+    own = decoder.unstacked(params, settings)
 
     def goes_on(state: _State) -> "Bool[Array, '']":
         return (state.step < steps) & ~state.done.has_ended.all()
 
     def advance(state: _State) -> _State:
         n = state.step
-        token, log_prob = _draw(keys, n, state.logits / temperature)
-        done = _record(state.done, n, token, log_prob, end_token=end_token)
+        token, log_prob = draw(keys, jnp.broadcast_to(n, keys.shape), state.logits / temperature)
+        done = record(state.done, token, log_prob, end_token=end_token)
         positions = lengths + n
         key_positions = jax.lax.dynamic_update_slice_in_dim(state.key_positions, positions[:, None], width + n, axis=1)
         logits, past = decoder.decode(
-            params,
+            own,
             settings,
             tokens=token,
             positions=positions,
@@ -86,6 +92,61 @@ def generate(
 def row_keys(key: "Array", rows: "Int[Array, 'r']") -> "Array":
     """One random stream for each row number, whatever else is in the batch."""
     return jax.vmap(lambda row: jax.random.fold_in(key, row))(rows)
+
+
+def cut(done: Completions, stop: Stop | None) -> Completions:
+    """Completions (NumPy) that end where `stop` says; as they are where it says nothing."""
+    if stop is None:
+        return done
+    found = [stop(tokens[:length], 0) for tokens, length in zip(done.tokens, done.length, strict=True)]
+    is_cut = np.array([length is not None for length in found])
+    length = np.where(is_cut, [length or 0 for length in found], done.length).astype(done.length.dtype)
+    kept = np.arange(done.tokens.shape[1]) < length[:, None]
+    return Completions(
+        np.where(kept, done.tokens, 0), np.where(kept, done.log_prob, 0), length, done.has_ended | is_cut
+    )
+
+
+def begun(rows: int, steps: int) -> Completions:
+    """Completions of no token yet, with room for `steps`."""
+    return Completions(
+        tokens=jnp.zeros((rows, steps), jnp.int32),
+        log_prob=jnp.zeros((rows, steps), jnp.float32),
+        length=jnp.zeros(rows, jnp.int32),
+        has_ended=jnp.zeros(rows, bool),
+    )
+
+
+def draw(
+    keys: "Array", steps: "Int[Array, 'r']", scores: "Float[Array, 'r v']"
+) -> tuple["Int[Array, 'r']", "Float[Array, 'r']"]:
+    """One token a row by the Gumbel trick and its log-probability; the `steps`-th of each row's own stream."""
+    of_step = jax.vmap(jax.random.fold_in)(keys, steps)
+    noise = jax.vmap(lambda key: jax.random.gumbel(key, scores.shape[1:]))(of_step)
+    perturbed = scores + noise
+    # Two plain reductions: XLA's argmax, a reduction over pairs, is several times slower on CPUs.
+    is_best = perturbed == perturbed.max(axis=-1, keepdims=True)
+    token = jnp.min(jnp.where(is_best, jnp.arange(scores.shape[-1]), scores.shape[-1] - 1), axis=-1)
+    chosen = jnp.take_along_axis(scores, token[:, None], axis=-1)[:, 0]
+    return token.astype(jnp.int32), chosen - jax.nn.logsumexp(scores, axis=-1)
+
+
+def is_live(done: Completions) -> "Bool[Array, 'r']":
+    """True where a completion has neither ended nor filled its room."""
+    return ~done.has_ended & (done.length < done.tokens.shape[1])
+
+
+def record(done: Completions, token: "Array", log_prob: "Array", *, end_token: int) -> Completions:
+    """The completions with one more token in each live row."""
+    live = is_live(done)
+    # Rows that are not live write past the last column, where updates are dropped.
+    at = jnp.arange(len(live)), jnp.where(live, done.length, done.tokens.shape[1])
+    return Completions(
+        tokens=done.tokens.at[at].set(token, mode="drop"),
+        log_prob=done.log_prob.at[at].set(log_prob, mode="drop"),
+        length=done.length + live,
+        has_ended=done.has_ended | (live & (token == end_token)),
+    )
 
 
 def _prefill(
@@ -109,42 +170,8 @@ def _prefill(
     def spread(x: "Float[Array, 'b m p d']") -> "Float[Array, 'r m u d']":
         return jnp.pad(jnp.repeat(x, samples, axis=0), ((0, 0), (0, 0), (0, steps), (0, 0)))
 
-    past = tuple(
-        decoder.KeyValue(spread(kept.key[layer]), spread(kept.value[layer])) for layer in range(settings.layers)
-    )
+    past = tuple(KeyValue(spread(kept.key[layer]), spread(kept.value[layer])) for layer in range(settings.layers))
     rows = b * samples
-    done = Completions(
-        tokens=jnp.zeros((rows, steps), jnp.int32),
-        log_prob=jnp.zeros((rows, steps), jnp.float32),
-        length=jnp.zeros(rows, jnp.int32),
-        has_ended=jnp.zeros(rows, bool),
-    )
     empty = jnp.full((rows, steps), -1, positions.dtype)
     key_positions = jnp.concatenate([jnp.repeat(positions, samples, axis=0), empty], axis=1)
-    return _State(jnp.int32(0), jnp.repeat(logits, samples, axis=0), past, key_positions, done)
-
-
-def _draw(
-    keys: "Array", step: "Int[Array, '']", scores: "Float[Array, 'r v']"
-) -> tuple["Int[Array, 'r']", "Float[Array, 'r']"]:
-    """One token a row by the Gumbel trick, each row from its own stream, and its log-probability."""
-    of_step = jax.vmap(lambda key: jax.random.fold_in(key, step))(keys)
-    noise = jax.vmap(lambda key: jax.random.gumbel(key, scores.shape[1:]))(of_step)
-    perturbed = scores + noise
-    # Two plain reductions: XLA's argmax, a reduction over pairs, is several times slower on CPUs.
-    is_best = perturbed == perturbed.max(axis=-1, keepdims=True)
-    token = jnp.min(jnp.where(is_best, jnp.arange(scores.shape[-1]), scores.shape[-1] - 1), axis=-1)
-    chosen = jnp.take_along_axis(scores, token[:, None], axis=-1)[:, 0]
-    return token.astype(jnp.int32), chosen - jax.nn.logsumexp(scores, axis=-1)
-
-
-def _record(
-    done: Completions, step: "Int[Array, '']", token: "Array", log_prob: "Array", *, end_token: int
-) -> Completions:
-    is_live = ~done.has_ended
-    return Completions(
-        tokens=done.tokens.at[:, step].set(jnp.where(is_live, token, 0)),
-        log_prob=done.log_prob.at[:, step].set(jnp.where(is_live, log_prob, 0.0)),
-        length=done.length + is_live,
-        has_ended=done.has_ended | (is_live & (token == end_token)),
-    )
+    return _State(jnp.int32(0), jnp.repeat(logits, samples, axis=0), past, key_positions, begun(rows, steps))

@@ -1,0 +1,83 @@
+"""The cache of keys and values that decoding reads: for each layer a ring of columns, one after another in time.
+
+A layer that sees everything has a column for every position that a rollout can reach; a layer with a window of `w`
+positions has `w` columns, which later tokens overwrite. In both, position `p` lives in column `p % columns`: the
+position of a row's newest token alone says what each of its columns holds, and every row can stand elsewhere.
+"""
+
+import typing
+
+import jax
+import jax.numpy as jnp
+
+from optimrl_jax.settings import ModelSettings
+
+if typing.TYPE_CHECKING:
+    from jaxtyping import Array, Float, Int
+
+
+class KeyValue(typing.NamedTuple):
+    """Keys (rotated) and values of one layer: [s, kv_heads, columns, head_width]."""
+
+    key: "Float[Array, 's m u d']"
+    value: "Float[Array, 's m u d']"
+
+
+def windows(settings: ModelSettings) -> tuple[int, ...]:
+    """Positions that each layer sees, itself included; 0 for a global layer, which sees everything."""
+    every, first = settings.global_every, settings.global_first
+
+    def is_global(layer: int) -> bool:
+        return layer < first or (every > 0 and layer % every == 0)
+
+    return tuple(0 if is_global(layer) else settings.window for layer in range(settings.layers))
+
+
+def columns(capacity: int, window: int) -> int:
+    """Columns of a layer that rollouts of at most `capacity` tokens need under a window; 0: no window."""
+    return min(window, capacity) if window else capacity
+
+
+def empty(rows: int, *, kv_heads: int, head_width: int, columns: int, dtype: typing.Any) -> KeyValue:
+    shape = (rows, kv_heads, columns, head_width)
+    return KeyValue(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+
+
+def held(newest: "Int[Array, 's']", columns: int) -> "Int[Array, 's u']":
+    """Position that each column holds once position `newest` is written; negative where nothing is yet.
+
+    `newest - (newest - column) mod columns`: the last position up to the newest one that belongs into the column.
+    """
+    return newest[:, None] - (newest[:, None] - jnp.arange(columns)) % columns
+
+
+def write(past: KeyValue, new: KeyValue, column: "Int[Array, '*s']") -> KeyValue:
+    """The cache with one token a row, [s, kv_heads, 1, head_width], in one column for all rows or one for each."""
+    if jnp.ndim(column) == 0:
+        parts = [
+            jax.lax.dynamic_update_slice_in_dim(old, part.astype(old.dtype), column, axis=2)
+            for old, part in zip(past, new, strict=True)
+        ]
+        return KeyValue(*parts)
+    rows = jnp.arange(len(column))
+    return KeyValue(*(old.at[rows, :, column].set(part[:, :, 0]) for old, part in zip(past, new, strict=True)))
+
+
+def ring(prompt: KeyValue, length: "Int[Array, '']", columns: int) -> KeyValue:
+    """The first columns of the ring after a prompt: keys and values [1, kv_heads, p, head_width] where they belong.
+
+    Of a prompt longer than the ring only the last `columns` of its `length` tokens stay. A shorter one fills the
+    columns from the first on, its right padding too: `held` calls those empty until a token is written there.
+    """
+    if prompt.key.shape[2] <= columns:
+        return prompt
+    wanted = jnp.maximum(held(length[None] - 1, columns)[0], 0)
+    return KeyValue(*(jnp.take(part, wanted, axis=2) for part in prompt))
+
+
+def copy_row(past: KeyValue, row: KeyValue, slot: "Int[Array, '']") -> KeyValue:
+    """The cache with `row` [1, kv_heads, at most u, head_width] in the first columns of row `slot`."""
+    start = (slot, 0, 0, 0)
+    return KeyValue(
+        *(jax.lax.dynamic_update_slice(old, part.astype(old.dtype), start) for old, part in zip(past, row, strict=True))
+    )

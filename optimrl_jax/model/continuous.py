@@ -1,0 +1,202 @@
+"""Continuous batching: rollouts wait for slots, run in blocks of tokens inside one jit, and are handed out as they end.
+
+The host's part of generation. It decides which rollout goes into which slot and nothing about what is sampled: a
+rollout's tokens follow from the weights, its prompt and its key. Prompts are run once for all their samples, padded to
+one of a few widths.
+"""
+
+import dataclasses
+import typing
+from collections.abc import Iterable, Iterator
+
+import jax
+import numpy as np
+
+from optimrl_jax.model import decoder, sampling
+from optimrl_jax.model import slots as slots_lib
+from optimrl_jax.settings import ModelSettings
+
+# Prompt widths are the longest one and its halves: each costs a compilation.
+WIDTHS = 4
+
+
+class Request(typing.NamedTuple):
+    """A prompt (token ids int32[p]) and the random key of each of its rollouts, a key array [r]."""
+
+    prompt: np.ndarray
+    keys: jax.Array
+
+
+class Rollout(typing.NamedTuple):
+    """One finished completion: `sample` counts within the request of that number; arrays without padding."""
+
+    request: int
+    sample: int
+    tokens: np.ndarray
+    log_prob: np.ndarray
+    has_ended: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Static shapes and pace.
+
+    `block` tokens at most are sampled between two looks at the slots; while rollouts wait, a block also ends once more
+    than `most_free` slots are free: refilling costs host time, which larger models do not notice.
+    """
+
+    slots: int
+    prompt_tokens: int
+    steps: int
+    block: int = 32
+    most_free: int = 0
+
+
+@dataclasses.dataclass
+class _Held:
+    """What a slot holds, and how many of its tokens were looked through for stop strings."""
+
+    request: int
+    sample: int
+    checked: int = 0
+
+
+def rollouts(
+    params: decoder.Params,
+    settings: ModelSettings,
+    requests: Iterable[Request],
+    *,
+    plan: Plan,
+    temperature: float,
+    end_token: int,
+    stop: sampling.Stop | None = None,
+) -> Iterator[Rollout]:
+    """All rollouts of all requests, in the order in which they end.
+
+    Requests are taken from the iterable as slots become free, so that it may be endless. `stop(tokens, checked)` names
+    the length, greater than `checked`, at which a completion ends for another reason than its end token, or None; the
+    completion is cut there. Raises ValueError for a prompt that is empty or longer than `plan.prompt_tokens`.
+    """
+    waiting = _Waiting(params, settings, requests, plan=plan)
+    decoding = jax.jit(decoder.unstacked, static_argnums=1)(params, settings)
+    held: list[_Held | None] = [None] * plan.slots
+    slots = None
+    while waiting.has_more() or any(held):
+        if slots is None:
+            slots = slots_lib.empty(
+                settings, keys=waiting.keys, slots=plan.slots, prompt_tokens=plan.prompt_tokens, steps=plan.steps
+            )
+        slots = waiting.fill(slots, held)
+        slots, progress = slots_lib.advance(
+            slots,
+            decoding,
+            settings,
+            temperature=temperature,
+            most_free=plan.most_free if waiting.has_more() else plan.slots,
+            end_token=end_token,
+            block=plan.block,
+        )
+        is_cut = np.zeros(plan.slots, bool)
+        for slot, rollout in _ended(slots.done, progress, held, stop=stop):
+            held[slot] = None
+            is_cut[slot] = True
+            yield rollout
+        if stop is not None and is_cut.any():
+            slots = slots_lib.release(slots, is_cut)
+
+
+def completions(found: Iterable[Rollout], *, samples: int, rows: int, steps: int) -> sampling.Completions:
+    """Rollouts of requests with `samples` each, put in the order of rows: the same as `sampling.generate` (NumPy)."""
+    done = jax.tree.map(np.array, sampling.begun(rows, steps))
+    for rollout in found:
+        row, length = rollout.request * samples + rollout.sample, len(rollout.tokens)
+        done.tokens[row, :length], done.log_prob[row, :length] = rollout.tokens, rollout.log_prob
+        done.length[row], done.has_ended[row] = length, rollout.has_ended
+    return done
+
+
+def widths(prompt_tokens: int) -> list[int]:
+    """Widths that prompts are padded to, rising: the longest prompt and its halves."""
+    return sorted({-(-prompt_tokens // 2**n) for n in range(WIDTHS)})
+
+
+def _ended(
+    done: sampling.Completions, progress: slots_lib.Progress, held: list[_Held | None], *, stop: sampling.Stop | None
+) -> Iterator[tuple[int, Rollout]]:
+    """The slots whose rollouts are over, by themselves or by `stop`, with those rollouts."""
+    lengths, has_ended, live = (np.array(part) for part in progress)
+    for slot, owner in enumerate(held):
+        if owner is None or (live[slot] and stop is None):
+            continue
+        length, ended = int(lengths[slot]), bool(has_ended[slot])
+        tokens, log_prob = (np.array(part) for part in slots_lib.completion(done, slot))
+        end = stop(tokens[:length], owner.checked) if stop is not None else None
+        owner.checked = length
+        if end is not None:
+            length, ended = end, True
+        if end is not None or not live[slot]:
+            yield slot, Rollout(owner.request, owner.sample, tokens[:length], log_prob[:length], ended)
+
+
+class _Waiting:
+    """The rollouts that have no slot yet: what is left of the request at hand, and the requests behind it."""
+
+    def __init__(
+        self, params: decoder.Params, settings: ModelSettings, requests: Iterable[Request], *, plan: Plan
+    ) -> None:
+        self._params = params
+        self._settings = settings
+        self._plan = plan
+        self._widths = widths(plan.prompt_tokens)
+        self._requests = enumerate(requests)
+        self._left: list[int] = []
+        self._next()
+
+    @property
+    def keys(self) -> jax.Array:
+        return self._request.keys
+
+    def has_more(self) -> bool:
+        return bool(self._left)
+
+    def fill(self, slots: slots_lib.Slots, held: list[_Held | None]) -> slots_lib.Slots:
+        """Puts waiting rollouts into the free slots, first come, first served."""
+        free = [slot for slot, owner in enumerate(held) if owner is None]
+        while free and self._left:
+            if self._prefilled is None:
+                self._prefilled = self._prefill()
+            count = min(len(free), len(self._left))
+            targets, samples = free[:count], self._left[:count]
+            free, self._left = free[count:], self._left[count:]
+            padding = [0] * (self._plan.slots - count)
+            slots = slots_lib.fill(
+                slots,
+                self._prefilled,
+                keys=self._request.keys,
+                targets=np.array(targets + padding, np.int32),
+                samples=np.array(samples + padding, np.int32),
+                count=np.int32(count),
+            )
+            for slot, sample in zip(targets, samples, strict=True):
+                held[slot] = _Held(self._index, sample)
+            if not self._left:
+                self._next()
+        return slots
+
+    def _next(self) -> None:
+        """Takes up the next request that has rollouts, where there is one."""
+        self._prefilled = None
+        for index, request in self._requests:
+            if len(request.keys):
+                self._index, self._request, self._left = index, request, list(range(len(request.keys)))
+                return
+
+    def _prefill(self) -> slots_lib.Prefilled:
+        prompt = self._request.prompt
+        if not 1 <= len(prompt) <= self._plan.prompt_tokens:
+            raise ValueError(
+                f"prompt of request {self._index}: {len(prompt)} tokens, expected 1 to {self._plan.prompt_tokens}"
+            )
+        width = next(width for width in self._widths if width >= len(prompt))
+        padded = np.pad(prompt.astype(np.int32), (0, width - len(prompt)))
+        return slots_lib.prefill(self._params, self._settings, prompt=padded, length=np.int32(len(prompt)))

@@ -1,0 +1,162 @@
+"""Slots: the fixed set of rows that decoding works on; a row that has ended makes room for the next rollout.
+
+Pure, jitted steps between which `continuous` decides on the host: `prefill` runs a prompt once, `fill` copies its cache
+into the slots of its samples, `advance` decodes a block of tokens in all slots. Shapes depend on the numbers of slots
+and tokens alone. Each slot draws from the random stream of the rollout that it holds and writes its own columns.
+"""
+
+import functools
+import typing
+
+import jax
+import jax.numpy as jnp
+
+from optimrl_jax.model import cache, decoder, sampling
+from optimrl_jax.settings import ModelSettings
+
+if typing.TYPE_CHECKING:
+    from jaxtyping import Array, Bool, Float, Int
+
+
+class Slots(typing.NamedTuple):
+    """`logits` decide each slot's next token; `done` is what it has sampled. Slots that are not live are free."""
+
+    keys: "Array"
+    prompt_length: "Int[Array, 's']"
+    logits: "Float[Array, 's v']"
+    past: tuple[cache.KeyValue, ...]
+    done: sampling.Completions
+
+
+class Prefilled(typing.NamedTuple):
+    """A prompt that was run once: the scores of its next token, and keys and values with a leading layer axis."""
+
+    length: "Int[Array, '']"
+    logits: "Float[Array, 'v']"
+    kept: cache.KeyValue
+
+
+class Progress(typing.NamedTuple):
+    """What the host asks of the slots after each block."""
+
+    length: "Int[Array, 's']"
+    has_ended: "Bool[Array, 's']"
+    is_live: "Bool[Array, 's']"
+
+
+@functools.partial(jax.jit, static_argnames=("settings", "slots", "prompt_tokens", "steps"))
+def empty(settings: ModelSettings, *, keys: "Array", slots: int, prompt_tokens: int, steps: int) -> Slots:
+    """Free slots for prompts and completions of at most `prompt_tokens` and `steps` tokens; `keys` gives their type."""
+    past = tuple(
+        cache.empty(
+            slots,
+            kv_heads=settings.kv_heads,
+            head_width=settings.head_width,
+            columns=cache.columns(prompt_tokens + steps, window),
+            dtype=jnp.dtype(settings.compute_dtype),
+        )
+        for window in cache.windows(settings)
+    )
+    return Slots(
+        keys=jnp.broadcast_to(keys[0], (slots,)),
+        prompt_length=jnp.ones(slots, jnp.int32),
+        logits=jnp.zeros((slots, settings.vocabulary), jnp.float32),
+        past=past,
+        done=sampling.begun(slots, steps)._replace(has_ended=jnp.ones(slots, bool)),
+    )
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def prefill(
+    params: decoder.Params, settings: ModelSettings, *, prompt: "Int[Array, 'p']", length: "Int[Array, '']"
+) -> Prefilled:
+    """Runs the first `length` tokens of a prompt that is padded on the right."""
+    positions = jnp.arange(len(prompt))[None]
+    is_real = positions < length
+    hidden, kept = decoder.hidden_states(
+        params,
+        settings,
+        tokens=prompt[None],
+        positions=jnp.where(is_real, positions, 0),
+        segments=is_real.astype(jnp.int32),
+    )
+    return Prefilled(length, decoder.logits(params, hidden[0, length - 1]), kept)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def fill(
+    slots: Slots,
+    prompt: Prefilled,
+    *,
+    keys: "Array",
+    targets: "Int[Array, 's']",
+    samples: "Int[Array, 's']",
+    count: "Int[Array, '']",
+) -> Slots:
+    """Starts rollouts of one prompt: the one with key `keys[samples[i]]` in slot `targets[i]`, for i < count."""
+    rows = jnp.where(jnp.arange(len(targets)) < count, targets, len(targets))
+
+    def start(old: "Array", new: "Array") -> "Array":
+        return old.at[rows].set(new, mode="drop")
+
+    rings = [
+        cache.ring(jax.tree.map(lambda part, n=n: part[n], prompt.kept), prompt.length, old.key.shape[2])
+        for n, old in enumerate(slots.past)
+    ]
+
+    def copy(i: "Int[Array, '']", past: tuple[cache.KeyValue, ...]) -> tuple[cache.KeyValue, ...]:
+        return tuple(cache.copy_row(old, row, targets[i]) for old, row in zip(past, rings, strict=True))
+
+    return Slots(
+        keys=start(slots.keys, keys[samples]),
+        prompt_length=start(slots.prompt_length, prompt.length),
+        logits=start(slots.logits, prompt.logits),
+        past=jax.lax.fori_loop(0, count, copy, slots.past),
+        done=sampling.Completions(*(start(part, jnp.zeros((), part.dtype)) for part in slots.done)),
+    )
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def release(slots: Slots, is_released: "Bool[Array, 's']") -> Slots:
+    """Ends the rollouts in the given slots where they are."""
+    return slots._replace(done=slots.done._replace(has_ended=slots.done.has_ended | is_released))
+
+
+@functools.partial(jax.jit, donate_argnums=0, static_argnames=("settings", "end_token", "block"))
+def advance(
+    slots: Slots,
+    params: decoder.Params,
+    settings: ModelSettings,
+    *,
+    temperature: "float | Float[Array, '']",
+    most_free: "Int[Array, '']",
+    end_token: int,
+    block: int,
+) -> tuple[Slots, Progress]:
+    """Up to `block` tokens in every live slot; stops early once none is live or more than `most_free` slots are free.
+
+    `params` are `decoder.unstacked`.
+    """
+
+    def goes_on(state: tuple) -> "Bool[Array, '']":
+        n, slots = state
+        live = sampling.is_live(slots.done)
+        return (n < block) & live.any() & ((~live).sum() <= most_free)
+
+    def step(state: tuple) -> tuple:
+        n, slots = state
+        token, log_prob = sampling.draw(slots.keys, slots.done.length, slots.logits / temperature)
+        logits, past = decoder.decode(
+            params, settings, tokens=token, positions=slots.prompt_length + slots.done.length, past=slots.past
+        )
+        done = sampling.record(slots.done, token, log_prob, end_token=end_token)
+        return n + 1, slots._replace(logits=logits, past=past, done=done)
+
+    _, slots = jax.lax.while_loop(goes_on, step, (jnp.int32(0), slots))
+    return slots, Progress(slots.done.length, slots.done.has_ended, sampling.is_live(slots.done))
+
+
+@jax.jit
+def completion(done: sampling.Completions, slot: "Int[Array, '']") -> tuple["Int[Array, 't']", "Float[Array, 't']"]:
+    """Tokens and log-probabilities in one slot, with their padding."""
+    return done.tokens[slot], done.log_prob[slot]

@@ -1,0 +1,58 @@
+"""The ring of columns: every column holds what its position formula says, whatever the lengths and windows."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from optimrl_jax.model import attention, cache
+from tests.optimrl_jax.model import windowed
+
+DRAW = np.random.default_rng(0)
+
+
+def test_columns_of_a_ring_of_four_after_position_five():
+    # Positions 4 and 5 overwrote 0 and 1; a row that stands at position 1 has two columns filled.
+    assert cache.held(jnp.array([5, 1]), 4).tolist() == [[4, 5, 2, 3], [0, 1, -2, -1]]
+
+
+def test_a_layer_without_a_window_has_a_column_for_every_position():
+    assert [cache.columns(20, window) for window in (0, 6, 40)] == [20, 6, 20]
+    assert cache.windows(windowed.SETTINGS) == (0, 5, 5)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 7, 16])
+def test_rings_hold_the_newest_tokens_of_each_row_wherever_it_stands(columns):
+    lengths, steps = np.array([1, 4, 9]), 6
+    tokens = DRAW.normal(size=(3, 2, 15, 4)).astype(np.float32)
+    past = cache.empty(3, kv_heads=2, head_width=4, columns=columns, dtype=jnp.float32)
+    for row, length in enumerate(lengths):
+        prompt = jnp.asarray(np.where(np.arange(9)[:, None] < length, tokens[row, :, :9], np.nan))[None]
+        ring = cache.ring(cache.KeyValue(prompt, -prompt), jnp.int32(length), columns)
+        if columns < 9:
+            assert ring.key.shape[2] == columns
+        past = cache.copy_row(past, cache.KeyValue(*(part[:, :, :columns] for part in ring)), jnp.int32(row))
+    for n in range(steps):
+        positions = lengths + n
+        new = jnp.asarray(tokens[np.arange(3), :, positions][:, :, None])
+        past = cache.write(past, cache.KeyValue(new, -new), jnp.asarray(positions % columns))
+        held = np.asarray(cache.held(jnp.asarray(positions), columns))
+        for row in range(3):
+            assert sorted(held[row])[-min(columns, positions[row] + 1) :] == list(
+                range(max(0, positions[row] - columns + 1), positions[row] + 1)
+            )
+            for column in np.flatnonzero(held[row] >= 0):
+                np.testing.assert_array_equal(past.key[row, :, column], tokens[row, :, held[row, column]])
+                np.testing.assert_array_equal(past.value[row, :, column], -tokens[row, :, held[row, column]])
+
+
+def test_attention_over_a_ring_equals_attention_over_everything_behind_a_window():
+    window, total = 5, 17
+    query = jnp.asarray(DRAW.normal(size=(1, 1, 4, 8)).astype(np.float32))
+    key, value = (jnp.asarray(DRAW.normal(size=(1, 2, total, 8)).astype(np.float32)) for _ in range(2))
+    newest = jnp.array([total - 1])
+    seen = attention.visible(newest[None], jnp.arange(total)[None], window=window)
+    expected = attention.attend(query, key, value, seen)
+    ring = cache.ring(cache.KeyValue(key, value), jnp.int32(total), window)
+    held = cache.held(newest, window)
+    found = attention.attend(query, *ring, attention.visible(newest[None], held, window=window))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
