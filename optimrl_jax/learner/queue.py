@@ -18,7 +18,8 @@ class Group(typing.NamedTuple):
     """The G rollouts of one prompt and what the environment said of each.
 
     `is_correct` is strict correctness, `is_fast` correctness within every gate; both are for the report. `is_valid` is
-    False where a fault left nothing to judge. `problem` is the index of the problem in its split.
+    False where a fault left nothing to judge. `problem` is the index of the problem in its split; (`batch`, `place`)
+    says which piece of work it answers, and is never used twice in a run.
     """
 
     rollouts: Rollouts
@@ -27,6 +28,12 @@ class Group(typing.NamedTuple):
     is_correct: "Bool[np.ndarray, 'r']"
     is_fast: "Bool[np.ndarray, 'r']"
     problem: "Int[np.ndarray, '']"
+    batch: "Int[np.ndarray, '']" = np.int32(0)
+    place: "Int[np.ndarray, '']" = np.int32(0)
+
+    @property
+    def id(self) -> tuple[int, int]:
+        return int(self.batch), int(self.place)
 
 
 class QueueTimeoutError(RuntimeError):
