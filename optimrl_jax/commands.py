@@ -9,7 +9,8 @@ import logging
 import pathlib
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
 
 from absl import flags
 from ml_collections import config_flags
@@ -26,16 +27,27 @@ class UserError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a job needs to start: its validated settings and an existing, writable workdir."""
+    """What a job needs to start: its validated settings and an existing, writable workdir.
+
+    `options` are its own flags by name, `arguments` the whole command line after the name of the program.
+    """
 
     settings: settings_lib.Settings
     workdir: pathlib.Path
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
 
 
 def run_job(
-    job: Callable[[Job], object], argv: Sequence[str] | None = None, *, kind: type = settings_lib.Settings
+    job: Callable[[Job], object],
+    argv: Sequence[str] | None = None,
+    *,
+    kind: type = settings_lib.Settings,
+    options: Mapping[str, str] = types.MappingProxyType({}),
 ) -> int:
     """Runs a job with the settings of the command line and returns the exit code.
+
+    `options` names the flags of this job alone, each with its meaning; one that is not given is empty.
 
     0 on success, 2 with one line on standard error for a caller's mistake (unknown flag, unknown field, bad value,
     missing directory, broken or empty dataset), 130 after an interrupt. A fault of our own keeps its traceback.
@@ -48,7 +60,7 @@ def run_job(
     # A supervisor's SIGTERM ends a job the way Ctrl-C does, so that both leave the last checkpoint behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        job(_parse(arguments, kind))
+        job(_parse(arguments, kind, options))
     except (UserError, settings_lib.SettingsError) as error:
         print(f"{pathlib.Path(arguments[0]).stem}: {' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_MISTAKE
@@ -58,12 +70,14 @@ def run_job(
     return 0
 
 
-def _parse(arguments: Sequence[str], kind: type) -> Job:
+def _parse(arguments: Sequence[str], kind: type, options: Mapping[str, str]) -> Job:
     values = flags.FlagValues()
     config_flags.DEFINE_config_file(
         "config", None, "configuration file", flag_values=values, sys_argv=list(arguments)
     )
     flags.DEFINE_string("workdir", None, "directory the job reads and writes", flag_values=values)
+    for name, meaning in options.items():
+        flags.DEFINE_string(name, "", meaning, flag_values=values)
     try:
         rest = values(list(arguments))
     except (flags.Error, AttributeError, KeyError, TypeError, ValueError, OSError, ImportError, SyntaxError) as error:
@@ -74,7 +88,12 @@ def _parse(arguments: Sequence[str], kind: type) -> Job:
     if not values["workdir"].value:
         raise UserError("--workdir: expected a directory for this job's output")
     settings = settings_lib.freeze(kind, config)
-    return Job(settings=settings, workdir=_writable(values["workdir"].value))
+    return Job(
+        settings=settings,
+        workdir=_writable(values["workdir"].value),
+        options={name: values[name].value for name in options},
+        arguments=tuple(arguments[1:]),
+    )
 
 
 def _loaded(flag: flags.Flag) -> dict:

@@ -8,7 +8,7 @@ actors from starting what would then grow stale (paper L309), and an answer neve
 import collections
 import threading
 import typing
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import grain
 import numpy as np
@@ -115,6 +115,11 @@ class Ledger:
             group = self._queue.take(timeout_s=NO_WAIT_S)
             self._changed.notify_all()
             return group
+
+    def note(self, amounts: Mapping[str, float]) -> None:
+        """Adds to the counts: seconds that actors spent or waited."""
+        with self._changed:
+            self.counts.update(amounts)
 
     def end(self) -> None:
         """No more work is handed out; whoever waits for some hears it."""
