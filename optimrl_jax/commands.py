@@ -9,7 +9,8 @@ import logging
 import pathlib
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
 
 from absl import flags
 from ml_collections import config_flags
@@ -26,10 +27,15 @@ class UserError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a job needs to start: its validated settings and an existing, writable workdir."""
+    """What a job needs to start: its validated settings and an existing, writable workdir.
+
+    `options` are its own flags by name, `arguments` the whole command line after the name of the program.
+    """
 
     settings: settings_lib.Settings
     workdir: pathlib.Path
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
 
 
 def run_job(
@@ -38,10 +44,12 @@ def run_job(
     *,
     kind: type = settings_lib.Settings,
     dry_run: Callable[[Job], object] | None = None,
+    options: Mapping[str, str] = types.MappingProxyType({}),
 ) -> int:
     """Runs a job with the settings of the command line and returns the exit code.
 
-    A job with a `dry_run` has the flag `--dry_run`, which starts that instead.
+    A job with a `dry_run` has the flag `--dry_run`, which starts that instead. `options` names the flags of this job
+    alone, each with its meaning; one that is not given is empty.
 
     0 on success, 2 with one line on standard error for a caller's mistake (unknown flag, unknown field, bad value,
     missing directory, broken or empty dataset), 130 after an interrupt. A fault of our own keeps its traceback.
@@ -54,7 +62,7 @@ def run_job(
     # A supervisor's SIGTERM ends a job the way Ctrl-C does, so that both leave the last checkpoint behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        parsed, is_dry = _parse(arguments, kind, has_dry_run=dry_run is not None)
+        parsed, is_dry = _parse(arguments, kind, options, has_dry_run=dry_run is not None)
         (dry_run if is_dry else job)(parsed)
     except (UserError, settings_lib.SettingsError) as error:
         print(f"{pathlib.Path(arguments[0]).stem}: {' '.join(str(error).split())}", file=sys.stderr)
@@ -65,7 +73,9 @@ def run_job(
     return 0
 
 
-def _parse(arguments: Sequence[str], kind: type, *, has_dry_run: bool) -> tuple[Job, bool]:
+def _parse(
+    arguments: Sequence[str], kind: type, options: Mapping[str, str], *, has_dry_run: bool
+) -> tuple[Job, bool]:
     values = flags.FlagValues()
     config_flags.DEFINE_config_file(
         "config", None, "configuration file", flag_values=values, sys_argv=list(arguments)
@@ -73,6 +83,8 @@ def _parse(arguments: Sequence[str], kind: type, *, has_dry_run: bool) -> tuple[
     flags.DEFINE_string("workdir", None, "directory the job reads and writes", flag_values=values)
     if has_dry_run:
         flags.DEFINE_bool("dry_run", False, "print shapes, memory and time of a step, then stop", flag_values=values)
+    for name, meaning in options.items():
+        flags.DEFINE_string(name, "", meaning, flag_values=values)
     try:
         rest = values(list(arguments))
     except (flags.Error, AttributeError, KeyError, TypeError, ValueError, OSError, ImportError, SyntaxError) as error:
@@ -83,7 +95,12 @@ def _parse(arguments: Sequence[str], kind: type, *, has_dry_run: bool) -> tuple[
     if not values["workdir"].value:
         raise UserError("--workdir: expected a directory for this job's output")
     settings = settings_lib.freeze(kind, config)
-    job = Job(settings=settings, workdir=_writable(values["workdir"].value))
+    job = Job(
+        settings=settings,
+        workdir=_writable(values["workdir"].value),
+        options={name: values[name].value for name in options},
+        arguments=tuple(arguments[1:]),
+    )
     return job, has_dry_run and values["dry_run"].value
 
 

@@ -3,50 +3,100 @@
 `python -m optimrl_jax.train --config=configs/quickstart.py --workdir=runs/quickstart/grpo`
 """
 
+import dataclasses
+import json
 import logging
+import os
 import sys
+
+import jax
 
 from optimrl_jax import execution
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import dataset, prompts, stream
-from optimrl_jax.learner import checkpoints, dry_run, judging, workdir
-from optimrl_jax.learner.actor import Actor
+from optimrl_jax.learner import checkpoints, dry_run, judging, placement, wire, workdir
+from optimrl_jax.learner.actor import Actor, Executes
+from optimrl_jax.learner.asynchronous import Asynchronous
 from optimrl_jax.learner.learner import Learner
-from optimrl_jax.learner.loop import Loop
+from optimrl_jax.learner.loop import Supply, Synchronous, Training
 from optimrl_jax.learner.update import DivergedError
-from optimrl_jax.settings import DataSettings
+from optimrl_jax.settings import DataSettings, Settings
 
 _LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Task:
+    """What learner and actors of a run have in common: the policy they start from, the problems, and the judge."""
+
+    settings: Settings
+    policy: checkpoints.Policy
+    records: list[dataset.ProblemRecord]
+    judge: judging.Judge
+
+    def new_actor(self, executor: Executes) -> Actor:
+        return Actor(self.policy, self.records, executor, judge=self.judge, settings=self.settings)
 
 
 def main(job: Job) -> None:
     """Trains the policy of `grpo.init_from` and leaves checkpoints, metrics and `summary.json` in the workdir."""
     settings = job.settings
+    workdir.reuse_compiled_programs(job.workdir)
+    task = prepared(job)
+    workdir.write_model(job.workdir, task.policy.settings)
+    task.policy.tokenizer.save(job.workdir)
+    learner = Learner(task.policy.params, task.policy.settings, settings)
+    with execution.connect(settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
+        executor = execution.Executor(client, settings.sandbox)
+        supply = (_asynchronous if settings.grpo.actors else _synchronous)(job, task, learner, executor)
+        measured_under = {json.dumps(record.measured_under, sort_keys=True) for record in task.records}
+        training = Training(
+            supply, learner, workdir=job.workdir, settings=settings.grpo, measured_under=sorted(measured_under)
+        )
+        try:
+            figures = training.run()
+        except DivergedError as error:
+            raise UserError(f"grpo.learning_rate = {settings.grpo.learning_rate}: {error}") from None
+    workdir.finish(job.workdir, "GRPO", figures, settings=settings)
+
+
+def prepared(job: Job) -> Task:
+    """Reads policy and problems and builds the judge; raises UserError for what does not exist or does not fit."""
+    settings = job.settings
     if not settings.grpo.init_from:
         raise UserError("grpo.init_from = '': expected the workdir of an SFT job")
-    workdir.reuse_compiled_programs(job.workdir)
     policy = checkpoints.load_policy(settings.grpo.init_from)
     records = fitting(dataset.load(settings.data.directory, settings.data.train_split), policy, settings.data)
-    workdir.write_model(job.workdir, policy.settings)
-    policy.tokenizer.save(job.workdir)
     try:
         judge = judging.Judge(records, settings)
     except ValueError as error:
         raise UserError(str(error)) from None
-    with execution.connect(settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
-        executor = execution.Executor(client, settings.sandbox)
-        loop = Loop(
-            Actor(policy, records, executor, judge=judge, settings=settings),
-            Learner(policy.params, policy.settings, settings),
-            stream=stream.problems(range(len(records)), batch=settings.grpo.problems, seed=settings.seed),
-            workdir=job.workdir,
-            settings=settings.grpo,
-        )
-        try:
-            figures = loop.run()
-        except DivergedError as error:
-            raise UserError(f"grpo.learning_rate = {settings.grpo.learning_rate}: {error}") from None
-    workdir.finish(job.workdir, "GRPO", figures, settings=settings)
+    return Task(settings, policy, records, judge)
+
+
+def _synchronous(job: Job, task: Task, _: Learner, executor: Executes) -> Supply:
+    settings = job.settings
+    problems = stream.problems(range(len(task.records)), batch=settings.grpo.problems, seed=settings.seed)
+    return Synchronous(task.new_actor(executor), stream=problems, settings=settings.grpo)
+
+
+def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) -> Supply:
+    settings = job.settings
+
+    def command(name: str, address: str) -> list[str]:
+        own = [f"--learner={address}", f"--name={name}", f"--parent={os.getpid()}", f"--workdir={job.workdir}"]
+        return [sys.executable, "-m", "optimrl_jax.actor", *job.arguments, *own]
+
+    return Asynchronous(
+        learner.trainer.state.params,
+        stream=stream.problems(range(len(task.records)), batch=1, seed=settings.seed),
+        settings=settings,
+        vocabulary=task.policy.settings.vocabulary,
+        job=wire.job_id(settings, [record.id for record in task.records]),
+        devices=placement.device_sets(jax.devices(), settings.mesh, settings.grpo),
+        new_actor=lambda: task.new_actor(executor),
+        command=command,
+    )
 
 
 def fitting(

@@ -8,8 +8,8 @@ import dataclasses
 import functools
 import itertools
 import time
+import typing
 from collections.abc import Collection, Iterator, Sequence
-from typing import Protocol
 
 import jax
 import numpy as np
@@ -29,7 +29,7 @@ from optimrl_jax.settings import DataSettings, Settings
 SAMPLER_ROWS = 128
 
 
-class Executes(Protocol):
+class Executes(typing.Protocol):
     """What the actor needs of `execution.Executor`."""
 
     def execute(
@@ -111,6 +111,15 @@ class Sampler:
         return functools.partial(stops.stop_length, stops=self._data.stop, decode=self._policy.tokenizer.decode)
 
 
+class Sampled(typing.NamedTuple):
+    """Rollouts that have not been judged: completions of `problems`, neighbours of one problem together."""
+
+    problems: tuple[int, ...]
+    completions: sampling.Completions
+    batch: int
+    version: int
+
+
 class Actor:
     """Holds the weights it was last sent and turns problems into groups of judged rollouts."""
 
@@ -145,26 +154,36 @@ class Actor:
 
         Adds the seconds of its parts to `timings`.
         """
-        version, samples = self.version, self._settings.grpo.rollouts
+        return self.judge(self.generate(problems, batch=batch, timings=timings), timings=timings)
+
+    def generate(self, problems: Sequence[int], *, batch: int, timings: dict[str, float]) -> Sampled:
+        """The first half of `produce`, on the accelerator: the rollouts of each problem."""
+        samples = self._settings.grpo.rollouts
         sampler = Sampler(self._policy, self._settings.data, self._settings.grpo.temperature)
         rows = np.arange(len(problems) * samples)
         keys = sampling.row_keys(streams.key(self._settings.seed, "rollouts", batch), rows)
-        prompt_ids = [self._prompts[problem] for problem in problems]
         with _timed(timings, "generate_s"):
-            completions = sampler.complete(prompt_ids, samples, keys=keys)
+            completions = sampler.complete([self._prompts[problem] for problem in problems], samples, keys=keys)
+        return Sampled(tuple(problems), completions, batch=batch, version=self.version)
+
+    def judge(self, sampled: Sampled, *, timings: dict[str, float]) -> list[Group]:
+        """The second half of `produce`, in the sandbox: needs none of the weights, so that the next half may begin."""
+        samples, completions = self._settings.grpo.rollouts, sampled.completions
         programs = programs_of(completions, self._policy.tokenizer)
-        owners = [problem for problem in problems for _ in range(samples)]
+        owners = [problem for problem in sampled.problems for _ in range(samples)]
         attempts = [(self._records[problem], program) for problem, program in zip(owners, programs, strict=True)]
         with _timed(timings, "execute_s"):
             runs = self._executor.execute(attempts, kinds=self._judge.kinds, stops_early=self._judge.stops_early)
         groups = []
         with _timed(timings, "judge_s"):
-            for index, problem in enumerate(problems):
+            for index, problem in enumerate(sampled.problems):
                 span = slice(index * samples, (index + 1) * samples)
                 own = jax.tree.map(lambda x, span=span: x[span], completions)
-                rollouts = joined(prompt_ids[index], own, version=version, longest=self._settings.data.prompt_tokens)
-                judged = self._judge(problem, runs[span], stream=(batch + index) % 2, batch=batch)
-                groups.append(Group(rollouts, *judged, problem=np.int32(problem)))
+                longest = self._settings.data.prompt_tokens
+                rollouts = joined(self._prompts[problem], own, version=sampled.version, longest=longest)
+                judged = self._judge(problem, runs[span], stream=(sampled.batch + index) % 2, batch=sampled.batch)
+                identity = {"problem": np.int32(problem), "batch": np.int32(sampled.batch), "place": np.int32(index)}
+                groups.append(Group(rollouts, *judged, **identity))
         return groups
 
 

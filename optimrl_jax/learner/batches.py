@@ -25,7 +25,7 @@ def select(groups: Sequence[Group], *, step: int, max_staleness: int) -> tuple[K
     for group in groups:
         lengths = group.rollouts.is_completion.sum(axis=1)
         found = np.asarray(advantages(group.reward, lengths, group.is_valid))
-        if step - int(group.rollouts.policy_version.min()) > max_staleness:
+        if staleness(group, step=step) > max_staleness:
             dropped["stale"] += 1
         elif group.is_valid.sum() < 2:
             dropped["invalid"] += 1
@@ -33,7 +33,13 @@ def select(groups: Sequence[Group], *, step: int, max_staleness: int) -> tuple[K
             dropped["zero_advantage"] += 1
         else:
             kept.append((group, found))
-    return kept, {f"{name}_share": count / max(1, len(groups)) for name, count in dropped.items()}
+    shares = {f"{name}_share": count / max(1, len(groups)) for name, count in dropped.items()}
+    return kept, {**shares, "dropped_groups": sum(dropped.values())}
+
+
+def staleness(group: Group, *, step: int) -> int:
+    """Optimizer steps since the oldest policy that sampled any rollout of the group."""
+    return step - int(group.rollouts.policy_version.min())
 
 
 def assemble(kept: Kept, *, row_tokens: int, micro_rows: int, microbatches: int) -> tuple[packing.Packed, int]:
@@ -58,11 +64,13 @@ def figures(groups: Sequence[Group], *, step: int) -> dict[str, float]:
         for name in ("reward", "is_valid", "is_correct", "is_fast")
     )
     valid = max(1, int(is_valid.sum()))
+    stale = [staleness(group, step=step) for group in groups]
     return {
         "reward": float(np.where(is_valid, reward, 0).sum() / valid),
         "correct_share": float((is_correct & is_valid).sum() / valid),
         "fast_share": float((is_fast & is_valid).sum() / valid),
         "faults": int((~is_valid).sum()),
-        "staleness": float(np.mean([step - group.rollouts.policy_version.min() for group in groups])),
+        "staleness": float(np.mean(stale)),
+        "staleness_max": max(stale),
         "completion_tokens": float(np.mean([group.rollouts.is_completion.sum(axis=1).mean() for group in groups])),
     }

@@ -1,8 +1,10 @@
 """Edge: atomic checkpoints of a job (Orbax), the last two kept; and the policy that a job has left in its workdir.
 
-A checkpoint that cannot be read, because its disk was full or a file was cut, is reported and the one before is used.
+They are written while training goes on. One that cannot be written, because the disk is full, is reported, and the next
+one is tried; one that cannot be read, because a file was cut, is reported, and the one before is used.
 """
 
+import contextlib
 import dataclasses
 import logging
 import pathlib
@@ -23,6 +25,8 @@ FOLDER = "checkpoints"
 KEPT = 2
 # What Orbax, TensorStore and JSON raise for files that are missing, cut or changed.
 UNREADABLE = (ValueError, OSError, KeyError, TypeError)
+# TensorStore raises ValueError for a disk that is full or failing, and names the cause only in the text.
+DISK_FAILURES = ("RESOURCE_EXHAUSTED", "os_error_code")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,24 +48,69 @@ class Policy:
 
 
 class Checkpoints:
-    """The checkpoints of one job. `save` returns once the checkpoint is complete on disk."""
+    """The checkpoints of one job. `save` returns once the arrays may change; `wait` and `close` once all is on disk."""
 
     def __init__(self, workdir: pathlib.Path, *, is_owner: bool = True) -> None:
-        # Orbax tells every rename; what a user needs of it comes as warnings.
+        # Orbax tells every rename, and a failure once from each of its threads; the user gets one line from here.
         logging.getLogger("absl").setLevel(logging.WARNING)
+        logging.getLogger("absl").addFilter(_is_news)
+        self._folder = (workdir / FOLDER).resolve()
         self._is_owner = is_owner
-        options = ocp.CheckpointManagerOptions(
-            max_to_keep=KEPT if is_owner else None,
-            enable_async_checkpointing=False,
-            cleanup_tmp_directories=is_owner,
-            create=is_owner,
-        )
-        self._manager = ocp.CheckpointManager((workdir / FOLDER).resolve(), options=options)
+        self._writing: int | None = None
+        self._unwritten = ""
+        self._manager = self._opened()
 
     def save(self, step: int, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
-        """Stores trees of arrays and facts under `step`; a tree that is None is left out."""
+        """Stores trees of arrays and facts under `step`; a tree that is None is left out.
+
+        Waits for the save before. A disk that is full is one line in the log; the next save tries again.
+        """
+        self.wait()
         items = {name: ocp.args.StandardSave(tree) for name, tree in arrays.items() if tree is not None}
-        self._manager.save(step, args=ocp.args.Composite(facts=ocp.args.JsonSave(facts), **items), force=True)
+        self._writing = step
+        try:
+            self._manager.save(step, args=ocp.args.Composite(facts=ocp.args.JsonSave(facts), **items), force=True)
+        except (OSError, ValueError) as error:
+            self._failed(error)
+
+    def wait(self) -> None:
+        """Returns once the checkpoint that was begun is complete on disk, or is given up with one line in the log."""
+        if self._writing is None:
+            return
+        try:
+            self._manager.wait_until_finished()
+        except (OSError, ValueError) as error:
+            self._failed(error)
+        else:
+            self._writing, self._unwritten = None, ""
+
+    def close(self) -> None:
+        """Waits and ends; raises UserError where the last checkpoint of the job could not be written."""
+        self.wait()
+        self._manager.close()
+        if self._unwritten:
+            raise UserError(f"{self._folder}: expected room for the last checkpoint ({self._unwritten})")
+
+    def _failed(self, error: OSError | ValueError) -> None:
+        if isinstance(error, ValueError) and not any(sign in str(error) for sign in DISK_FAILURES):
+            raise error
+        reason = _reason(error)
+        self._unwritten = f"checkpoint {self._writing}: {reason}"
+        _LOG.warning("checkpoint %s cannot be written, the next one is tried again: %s", self._writing, reason)
+        self._writing = None
+        # The manager keeps the failure and would raise it again; a new one also clears away what was begun.
+        with contextlib.suppress(OSError, ValueError):
+            self._manager.close()
+        self._manager = self._opened()
+
+    def _opened(self) -> ocp.CheckpointManager:
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=KEPT if self._is_owner else None,
+            enable_async_checkpointing=self._is_owner,
+            cleanup_tmp_directories=self._is_owner,
+            create=self._is_owner,
+        )
+        return ocp.CheckpointManager(self._folder, options=options)
 
     def restore(self, targets: dict[str, typing.Any]) -> Restored | None:
         """The newest checkpoint that can be read, or None where there is none at all.
@@ -74,23 +123,30 @@ class Checkpoints:
             try:
                 return self._read(step, targets)
             except UNREADABLE as error:
-                reason = (str(error).splitlines() or [type(error).__name__])[0]
-                _LOG.warning("checkpoint %d cannot be read, falling back to the one before: %s", step, reason[:200])
+                _LOG.warning("checkpoint %d cannot be read, falling back to the one before: %s", step, _reason(error))
                 if self._is_owner:
                     self._manager.delete(step)
         if steps:
-            raise UserError(f"{self._manager.directory}: expected at least one readable checkpoint among {steps}")
+            raise UserError(f"{self._folder}: expected at least one readable checkpoint among {steps}")
         return None
 
-    def close(self) -> None:
-        self._manager.close()
-
     def _read(self, step: int, targets: dict[str, typing.Any]) -> Restored:
-        stored = {path.name for path in (self._manager.directory / str(step)).iterdir()}
+        stored = {path.name for path in (self._folder / str(step)).iterdir()}
         names = [name for name, target in targets.items() if target is not None or name in stored]
         items = {name: ocp.args.StandardRestore(targets[name]) for name in names}
         found = self._manager.restore(step, args=ocp.args.Composite(facts=ocp.args.JsonRestore(), **items))
         return Restored(step=step, arrays={name: found[name] for name in names}, facts=found["facts"])
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, short; of a full disk only that it is full."""
+    if "No space left on device" in str(error):
+        return "no space left on the disk"
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and "orbax" in record.pathname)
 
 
 def load_policy(workdir: str | pathlib.Path) -> Policy:

@@ -1,7 +1,7 @@
-"""Edge: the synchronous GRPO loop: the actor fills the queue, the learner empties it, weights go back, all resumable.
+"""Edge: the GRPO loop: groups come from a supply, the learner takes a step, weights go back, all resumable.
 
-Everything that the next step depends on is in a checkpoint: weights, moments, the actor's weights where they lag, the
-position in the data, the contents of the queue and the counters. Random streams are derived from the seed and those.
+Everything that the next step depends on is in a checkpoint: weights, moments, and the state of the supply. `Loop` runs
+with a supply in which the actor takes turns with the learner; `learner.asynchronous` has the one in which it does not.
 """
 
 import logging
@@ -13,11 +13,13 @@ import grain
 import jax
 import jax.numpy as jnp
 
+from optimrl_jax.commands import UserError
 from optimrl_jax.learner import checkpoints
 from optimrl_jax.learner import workdir as workdir_lib
 from optimrl_jax.learner.actor import Actor
 from optimrl_jax.learner.learner import Learner
-from optimrl_jax.learner.queue import RolloutQueue
+from optimrl_jax.learner.queue import Group, RolloutQueue
+from optimrl_jax.model import decoder
 from optimrl_jax.settings import GrpoSettings
 
 _LOG = logging.getLogger(__name__)
@@ -25,77 +27,87 @@ _LOG = logging.getLogger(__name__)
 NO_WAIT_S = 0.0
 
 
-class Loop:
-    """Actor, learner and queue of one run, with their common state on disk."""
+class Supply(typing.Protocol):
+    """Where the groups of a run come from. `state` and `restore` take trees of arrays and plain facts."""
+
+    def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
+        """The groups of one step, and figures of how they came about."""
+
+    def receive(self, params: decoder.Params, version: int) -> None:
+        """Weights for the rollouts from now on; the caller's buffers are donated afterwards, so they are copied."""
+
+    def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]: ...
+
+    def restore(self, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Training:
+    """A supply and a learner, with their common state on disk.
+
+    `measured_under` names the calibrations of the dataset's durations; a run that goes on under others says so.
+    """
 
     def __init__(
         self,
-        actor: Actor,
+        supply: Supply,
         learner: Learner,
         *,
-        stream: grain.DatasetIterator,
         workdir: pathlib.Path,
         settings: GrpoSettings,
+        measured_under: typing.Sequence[str] = (),
     ) -> None:
-        self._actor = actor
+        self._supply = supply
         self._learner = learner
-        self._stream = stream
         self._settings = settings
-        self._queue = RolloutQueue((settings.ahead + 1) * settings.problems)
-        self._batch = 0
+        self._measured_under = sorted(measured_under)
         self._checkpoints = checkpoints.Checkpoints(workdir)
         self._stopwatch = workdir_lib.Stopwatch(self._restore())
         self._metrics = workdir_lib.Metrics(workdir, first_step=learner.step)
 
     def run(self) -> dict[str, float]:
-        """Goes on to the last step and returns the figures of the job."""
+        """Goes on to the last step and returns the figures of the job.
+
+        Raises UserError where the last checkpoint cannot be written.
+        """
         figures: dict[str, float] = {}
-        while self._learner.step < self._settings.steps:
-            figures = self._step()
-            step = self._learner.step
-            self._metrics.write(step - 1, figures)
-            _LOG.info("%s", _line(step, self._settings.steps, figures))
-            if step % self._settings.checkpoint_every == 0 or step == self._settings.steps:
-                self._save()
+        try:
+            while self._learner.step < self._settings.steps:
+                figures = self._step()
+                step = self._learner.step
+                self._metrics.write(step - 1, figures)
+                _LOG.info("%s", _line(step, self._settings.steps, figures))
+                if step % self._settings.checkpoint_every == 0 or step == self._settings.steps:
+                    self._save()
+        finally:
+            self._supply.close()
+            self._checkpoints.wait()
         self._metrics.close()
         self._checkpoints.close()
         return {"steps": self._learner.step, "wall_s": self._stopwatch.wall_s(), **figures}
 
     def _step(self) -> dict[str, float]:
         started_s = time.monotonic()
-        timings: dict[str, float] = {}
-        while len(self._queue) < (self._settings.ahead + 1) * self._settings.problems:
-            problems = next(self._stream)
-            for group in self._actor.produce(problems, batch=self._batch, timings=timings):
-                self._queue.put(group, timeout_s=NO_WAIT_S)
-            self._batch += 1
-        groups = [self._queue.take(timeout_s=NO_WAIT_S) for _ in range(self._settings.problems)]
+        groups, supplied = self._supply.take(step=self._learner.step)
         learn_s = time.monotonic()
         figures = self._learner.learn(groups)
         if self._learner.step % self._settings.broadcast_every == 0:
-            # A copy: the next update donates the learner's own buffers.
-            weights = jax.tree.map(jnp.copy, self._learner.trainer.state.params)
-            self._actor.receive(weights, version=self._learner.step)
+            self._supply.receive(self._learner.trainer.state.params, self._learner.step)
         now_s = time.monotonic()
         sampled = sum(int(group.rollouts.is_completion.sum()) for group in groups)
-        timings |= {"update_s": now_s - learn_s, "step_s": now_s - started_s}
-        return {**figures, **timings, "tokens_per_s": sampled / timings["step_s"], "queue_depth": len(self._queue)}
+        timings = {"update_s": now_s - learn_s, "step_s": now_s - started_s}
+        return {**figures, **supplied, **timings, "tokens_per_s": sampled / timings["step_s"]}
 
     def _save(self) -> None:
-        lags = self._actor.version != self._learner.step
-        arrays = {
-            **checkpoints.trees_of(self._learner.trainer.state),
-            "actor": self._actor.params if lags else None,
-            "queue": self._queue.contents(),
-        }
-        facts = {
-            "batch": self._batch,
-            "stream": self._stream.get_state(),
-            "version": self._actor.version,
-            "skipped_in_a_row": self._learner.trainer.skipped_in_a_row,
+        arrays, facts = self._supply.state(step=self._learner.step)
+        trainer = self._learner.trainer
+        own = {
+            "skipped_in_a_row": trainer.skipped_in_a_row,
             "wall_s": self._stopwatch.wall_s(),
+            "measured_under": self._measured_under,
         }
-        self._checkpoints.save(self._learner.step, arrays, facts)
+        self._checkpoints.save(self._learner.step, {**checkpoints.trees_of(trainer.state), **arrays}, {**facts, **own})
 
     def _restore(self) -> float:
         """Takes up the newest checkpoint; returns the seconds that earlier starts took."""
@@ -108,13 +120,61 @@ class Loop:
         trainer.state = checkpoints.state_of(arrays)
         trainer.skipped_in_a_row = facts["skipped_in_a_row"]
         self._learner.step = restored.step
-        weights = arrays.get("actor") or arrays["params"]
-        self._actor.receive(jax.tree.map(jnp.copy, weights), version=facts["version"])
+        self._supply.restore(arrays, facts)
+        _LOG.info("going on from the checkpoint of step %d", restored.step)
+        if facts.get("measured_under", self._measured_under) != self._measured_under:
+            _LOG.warning("durations were measured anew since that checkpoint: rewards before and after it differ")
+        return facts["wall_s"]
+
+
+class Synchronous:
+    """The actor fills the queue, then the learner empties it: nothing depends on how fast either is."""
+
+    def __init__(self, actor: Actor, *, stream: grain.DatasetIterator, settings: GrpoSettings) -> None:
+        self._actor = actor
+        self._stream = stream
+        self._settings = settings
+        self._queue = RolloutQueue((settings.ahead + 1) * settings.problems)
+        self._batch = 0
+
+    def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
+        timings: dict[str, float] = {}
+        while len(self._queue) < (self._settings.ahead + 1) * self._settings.problems:
+            problems = next(self._stream)
+            for group in self._actor.produce(problems, batch=self._batch, timings=timings):
+                self._queue.put(group, timeout_s=NO_WAIT_S)
+            self._batch += 1
+        groups = [self._queue.take(timeout_s=NO_WAIT_S) for _ in range(self._settings.problems)]
+        return groups, {**timings, "queue_depth": len(self._queue)}
+
+    def receive(self, params: decoder.Params, version: int) -> None:
+        self._actor.receive(jax.tree.map(jnp.copy, params), version=version)
+
+    def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
+        lags = self._actor.version != step
+        arrays = {"actor": self._actor.params if lags else None, "queue": self._queue.contents()}
+        return arrays, {"batch": self._batch, "stream": self._stream.get_state(), "version": self._actor.version}
+
+    def restore(self, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
+        if "unfinished" in facts:
+            raise UserError("grpo.actors = 0: expected at least 1, as in the checkpoints of this workdir")
+        self.receive(arrays.get("actor") or arrays["params"], facts["version"])
         self._queue.restore(arrays.get("queue"))
         self._batch = facts["batch"]
         self._stream.set_state(facts["stream"])
-        _LOG.info("going on from the checkpoint of step %d", restored.step)
-        return facts["wall_s"]
+
+    def close(self) -> None:
+        """Holds nothing that outlives it."""
+
+
+class Loop(Training):
+    """Actor and learner by turns, as `grpo.actors = 0` asks for."""
+
+    def __init__(
+        self, actor: Actor, learner: Learner, *, stream: grain.DatasetIterator, settings: GrpoSettings, **others
+    ) -> None:
+        supply = Synchronous(actor, stream=stream, settings=settings)
+        super().__init__(supply, learner, settings=settings, **others)
 
 
 def _line(step: int, steps: int, figures: dict[str, typing.Any]) -> str:

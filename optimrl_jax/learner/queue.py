@@ -5,6 +5,7 @@ Nothing is replayed (paper L315): a group leaves the queue once. Its contents ar
 
 import queue
 import typing
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,7 +19,8 @@ class Group(typing.NamedTuple):
     """The G rollouts of one prompt and what the environment said of each.
 
     `is_correct` is strict correctness, `is_fast` correctness within every gate; both are for the report. `is_valid` is
-    False where a fault left nothing to judge. `problem` is the index of the problem in its split.
+    False where a fault left nothing to judge. `problem` is the index of the problem in its split; (`batch`, `place`)
+    says which piece of work it answers, and is never used twice in a run.
     """
 
     rollouts: Rollouts
@@ -27,6 +29,12 @@ class Group(typing.NamedTuple):
     is_correct: "Bool[np.ndarray, 'r']"
     is_fast: "Bool[np.ndarray, 'r']"
     problem: "Int[np.ndarray, '']"
+    batch: "Int[np.ndarray, '']" = np.int32(0)
+    place: "Int[np.ndarray, '']" = np.int32(0)
+
+    @property
+    def id(self) -> tuple[int, int]:
+        return int(self.batch), int(self.place)
 
 
 class QueueTimeoutError(RuntimeError):
@@ -34,7 +42,7 @@ class QueueTimeoutError(RuntimeError):
 
 
 class RolloutQueue:
-    """First in, first out, at most `capacity` groups; both ends may live in different threads."""
+    """First in, first out, at most `capacity` groups (0: no bound); both ends may live in different threads."""
 
     def __init__(self, capacity: int) -> None:
         self._queue: queue.Queue[Group] = queue.Queue(capacity)
@@ -60,14 +68,25 @@ class RolloutQueue:
         """All waiting groups as named arrays with a leading axis, oldest first; None where the queue is empty."""
         with self._queue.mutex:
             waiting = list(self._queue.queue)
-        if not waiting:
-            return None
-        flat = [{**group._asdict(), **group.rollouts._asdict()} for group in waiting]
-        return {name: np.stack([group[name] for group in flat]) for name in flat[0] if name != "rollouts"}
+        return stacked(waiting) if waiting else None
 
     def restore(self, contents: dict[str, np.ndarray] | None) -> None:
         """Puts back what `contents` returned."""
-        for index in range(0 if contents is None else len(contents["problem"])):
-            fields = {name: np.asarray(values[index]) for name, values in contents.items()}
-            rollouts = Rollouts(**{name: fields.pop(name) for name in Rollouts._fields})
-            self._queue.put_nowait(Group(rollouts=rollouts, **fields))
+        for group in unstacked(contents) if contents is not None else ():
+            self._queue.put_nowait(group)
+
+
+def stacked(groups: Sequence[Group]) -> dict[str, np.ndarray]:
+    """Groups, at least one, as named arrays with a leading axis."""
+    flat = [{**group._asdict(), **group.rollouts._asdict()} for group in groups]
+    return {name: np.stack([group[name] for group in flat]) for name in flat[0] if name != "rollouts"}
+
+
+def unstacked(contents: Mapping[str, np.ndarray]) -> list[Group]:
+    """The groups that `stacked` took apart."""
+    groups = []
+    for index in range(len(contents["problem"])):
+        fields = {name: np.asarray(values[index]) for name, values in contents.items()}
+        rollouts = Rollouts(**{name: fields.pop(name) for name in Rollouts._fields})
+        groups.append(Group(rollouts=rollouts, **fields))
+    return groups

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import logging
+import os
 import pathlib
 import time
 import typing
@@ -14,6 +16,7 @@ import tensorboardX
 from optimrl_jax import settings as settings_lib
 from optimrl_jax.commands import UserError
 
+_LOG = logging.getLogger(__name__)
 POLICY_FILE = "policy.json"
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
@@ -47,22 +50,42 @@ def read_model(workdir: pathlib.Path) -> settings_lib.ModelSettings:
 
 
 class Metrics:
-    """One line a step in `metrics.jsonl`, the same numbers for TensorBoard; a resumed run cuts off its own tail."""
+    """One line a step in `metrics.jsonl`, the same numbers for TensorBoard; a resumed run cuts off its own tail.
+
+    Lines for which the disk has no room are kept and written with a later one.
+    """
 
     def __init__(self, workdir: pathlib.Path, *, first_step: int) -> None:
         self._path = workdir / METRICS_FILE
+        self._unwritten: list[str] = []
         kept = [line for line in self._lines() if _step_of(line) < first_step]
         self._path.write_text("".join(f"{line}\n" for line in kept))
-        self._board = tensorboardX.SummaryWriter(str(workdir / "tensorboard"), purge_step=first_step)
+        # Without a bound, because TensorBoard's writer ends on a full disk and would then block who gives it more.
+        self._board = tensorboardX.SummaryWriter(str(workdir / "tensorboard"), purge_step=first_step, max_queue=0)
 
     def write(self, step: int, values: dict[str, float]) -> None:
-        with self._path.open("a") as file:
-            file.write(json.dumps({"step": step, **values}) + "\n")
+        self._unwritten.append(json.dumps({"step": step, **values}) + "\n")
+        self._flush()
         for name, value in values.items():
             self._board.add_scalar(name, value, step)
 
     def close(self) -> None:
-        self._board.close()
+        try:
+            self._board.close()
+        except OSError as error:
+            _LOG.warning("TensorBoard's files are not complete: %s", error)
+
+    def _flush(self) -> None:
+        size = self._path.stat().st_size
+        try:
+            with self._path.open("a") as file:
+                file.write("".join(self._unwritten))
+        except OSError as error:
+            # A line that was cut would hide the next one.
+            os.truncate(self._path, size)
+            _LOG.warning("%s: %d lines wait for room: %s", self._path.name, len(self._unwritten), error.strerror)
+        else:
+            self._unwritten.clear()
 
     def _lines(self) -> list[str]:
         return self._path.read_text().splitlines() if self._path.exists() else []

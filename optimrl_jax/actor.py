@@ -1,0 +1,57 @@
+"""Edge: an actor of an asynchronous GRPO run, in a process or on a host of its own.
+
+`python -m optimrl_jax.actor --config=configs/X.py --learner=tcp://host:port --workdir=D`, with the configuration of the
+learner (its own `--config.sandbox...` may differ). It may be started before the learner, outlives it, and ends with
+the run.
+"""
+
+import os
+import signal
+import sys
+
+import jax
+
+from optimrl_jax import execution, train
+from optimrl_jax.commands import Job, UserError, run_job
+from optimrl_jax.learner import wire, workdir
+from optimrl_jax.learner.placement import Placement
+from optimrl_jax.learner.transport import Asker
+from optimrl_jax.learner.worker import RemoteDesk, Worker
+
+OPTIONS = {
+    "learner": "tcp://host:port of the learner",
+    "name": "name of this actor in the learner's log; host and process by default",
+    "parent": "process whose end ends this actor too; set by a learner that starts actors itself",
+}
+
+
+def main(job: Job) -> None:
+    """Works for the learner until its run has ended; raises UserError where no learner answers in time."""
+    address, parent = job.options["learner"], job.options["parent"]
+    if not address:
+        raise UserError("--learner = '': expected tcp://host:port, the grpo.listen of a learner")
+    workdir.reuse_compiled_programs(job.workdir)
+    task = train.prepared(job)
+    asker = Asker(address, patience_s=job.settings.grpo.patience_s)
+    desk = RemoteDesk(
+        asker,
+        name=job.options["name"] or f"{os.uname().nodename}-{os.getpid()}",
+        job=wire.job_id(job.settings, [record.id for record in task.records]),
+        like=task.policy.params,
+        placement=Placement(tuple(jax.local_devices())),
+        heartbeat_s=job.settings.grpo.heartbeat_s,
+        on_beat=lambda: _end_without(int(parent)) if parent else None,
+    )
+    with execution.connect(job.settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
+        Worker(task.new_actor(execution.Executor(client, job.settings.sandbox)), desk).run()
+    desk.close()
+
+
+def _end_without(parent: int) -> None:
+    """Ends this process where the learner that started it is gone: a new one starts its own."""
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main, options=OPTIONS))

@@ -1,0 +1,180 @@
+"""Edge: the supply of an asynchronous run: actors sample and judge while the learner learns, and meet it at a ledger.
+
+Actors are threads of this process, processes that it starts, or started elsewhere by the user. Weights go to them every
+K steps: from device to device within this process, as raw arrays to others. Rollouts that have grown too old are
+dropped and counted as they leave the queue (paper L312, L3899).
+"""
+
+import logging
+import math
+import time
+import typing
+from collections.abc import Callable
+
+import grain
+
+from optimrl_jax.commands import UserError
+from optimrl_jax.learner import batches
+from optimrl_jax.learner.actor import Actor
+from optimrl_jax.learner.crew import Crew, Member, ProcessMember, ThreadMember
+from optimrl_jax.learner.desks import Board, LocalDesk, Reception, on_devices_of
+from optimrl_jax.learner.ledger import Ledger
+from optimrl_jax.learner.placement import Devices, Placement
+from optimrl_jax.learner.queue import Group, QueueTimeoutError
+from optimrl_jax.learner.transport import Server
+from optimrl_jax.learner.worker import Worker
+from optimrl_jax.model import decoder
+from optimrl_jax.settings import Settings, SettingsError
+
+_LOG = logging.getLogger(__name__)
+CHECK_S = 0.2
+TELL_S = 30.0
+BEATS_MISSED = 3
+
+
+class Asynchronous:
+    """Groups from actors that work on their own.
+
+    `stream` gives one problem at a time; `devices` are those of each actor of this process; `new_actor` makes one, and
+    `command` says how a process of the given name is started for the given address. `job` is `wire.job_id`.
+    """
+
+    def __init__(
+        self,
+        params: decoder.Params,
+        *,
+        stream: grain.DatasetIterator,
+        settings: Settings,
+        vocabulary: int,
+        job: str,
+        devices: tuple[Devices, ...],
+        new_actor: Callable[[], Actor],
+        command: Callable[[str, str], list[str]],
+    ) -> None:
+        grpo = self._grpo = settings.grpo
+        if grpo.broadcast_every > grpo.max_staleness + 1:
+            raise SettingsError(
+                f"grpo.broadcast_every = {grpo.broadcast_every}: expected at most grpo.max_staleness + 1, "
+                "or no rollout would be fresh enough"
+            )
+        work = grpo.work_problems or math.ceil(grpo.problems / grpo.actors)
+        most = (grpo.ahead + 1) * grpo.problems + grpo.actors * work
+        self._ledger = Ledger(stream, work_problems=work, most_unfinished=most)
+        is_here = grpo.actors_in == "threads"
+        has_others = not is_here or bool(grpo.listen)
+        self._placements = [Placement(own) for own in devices] if is_here else []
+        self._board = Board(self._placements, for_others=has_others)
+        self._board.post(params, 0)
+        self._reception = Reception(self._ledger, self._board, settings=settings, vocabulary=vocabulary, job=job)
+        self._server = Server(grpo.listen, self._reception.answer) if has_others else None
+        self._new_actor = new_actor
+        self._command = command
+        hires: dict[str, Callable[[str, int], Member]] = {"threads": self._thread, "processes": self._process}
+        size = 0 if grpo.actors_in == "elsewhere" else grpo.actors
+        self._crew = Crew(hires.get(grpo.actors_in, self._thread), size=size, on_loss=self._ledger.lose)
+        self._before: dict[str, float] = {}
+        self._asked_s = time.monotonic()
+
+    @property
+    def address(self) -> str:
+        """Where actors of other processes connect; empty where none may."""
+        return self._server.address if self._server else ""
+
+    def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
+        """Raises UserError where no rollout comes for as long as `grpo.patience_s`."""
+        if not len(self._crew):
+            self._crew.start()
+        started_s = time.monotonic()
+        found: list[Group] = []
+        stale = 0
+        while len(found) < self._grpo.problems:
+            group = self._next()
+            if batches.staleness(group, step=step) > self._grpo.max_staleness:
+                stale += 1
+            else:
+                found.append(group)
+        return found, self._figures(taken=len(found), stale=stale, idle_s=time.monotonic() - started_s)
+
+    def receive(self, params: decoder.Params, version: int) -> None:
+        self._board.post(params, version)
+
+    def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
+        contents, facts = self._ledger.state()
+        return {"queue": contents}, {**facts, "version": step}
+
+    def restore(self, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
+        if "unfinished" not in facts:
+            raise UserError(f"grpo.actors = {self._grpo.actors}: expected 0, as in the checkpoints of this workdir")
+        self._ledger.restore(arrays.get("queue"), facts)
+        self._board.post(arrays["params"], facts["version"])
+
+    def close(self) -> None:
+        """Tells all actors that the run has ended, and ends those that were started here."""
+        self._ledger.end()
+        self._crew.stop()
+        if self._server:
+            ends_s = time.monotonic() + min(TELL_S, BEATS_MISSED * self._grpo.heartbeat_s)
+            while self._reception.present() and time.monotonic() < ends_s:
+                time.sleep(CHECK_S)
+                self._reception.silent(after_s=BEATS_MISSED * self._grpo.heartbeat_s)
+            self._server.close()
+
+    def _next(self) -> Group:
+        """The next group, looking after the actors meanwhile."""
+        started_s = told_s = time.monotonic()
+        while True:
+            self._look_after()
+            try:
+                return self._ledger.take(timeout_s=CHECK_S)
+            except QueueTimeoutError:
+                now_s = time.monotonic()
+            if now_s - started_s > self._grpo.patience_s:
+                raise UserError(f"grpo.patience_s = {self._grpo.patience_s}: expected a rollout within that time")
+            if now_s - told_s > TELL_S:
+                told_s = now_s
+                _LOG.info("no rollout for %.0f s: %d actors at %s", now_s - started_s, self._present(), self.address)
+
+    def _look_after(self) -> None:
+        silent = self._reception.silent(after_s=BEATS_MISSED * self._grpo.heartbeat_s)
+        ours = self._crew.names()
+        for name in silent:
+            if name not in ours:
+                _LOG.warning("%s is silent: %d problems handed out again", name, self._ledger.lose(name))
+        self._crew.check(silent=silent, answered=self._ledger.counts["answered_groups"])
+
+    def _figures(self, *, taken: int, stale: int, idle_s: float) -> dict[str, float]:
+        """What happened since the last step was taken; counts of lost and turned away work are those of this start."""
+        now_s = time.monotonic()
+        counts = dict(self._ledger.counts)
+        since = {name: counts.get(name, 0.0) - self._before.get(name, 0.0) for name in counts}
+        elapsed_s, self._asked_s, self._before = now_s - self._asked_s, now_s, counts
+        actor_s = max(elapsed_s * max(1, self._present()), 1e-9)
+        return {
+            **{name: since.get(name, 0.0) for name in ("generate_s", "execute_s", "judge_s")},
+            "queue_depth": len(self._ledger),
+            "stale_share": stale / (taken + stale),
+            "stale_groups": stale,
+            "learner_idle_s": idle_s,
+            "actor_idle_share": min(1.0, since.get("idle_s", 0.0) / actor_s),
+            "actors": self._present(),
+            "lost_actors": self._crew.lost,
+            "repeated_groups": counts.get("repeated_groups", 0),
+            "rejected_groups": counts.get("rejected_groups", 0),
+            "refused_messages": self._server.refused if self._server else 0,
+        }
+
+    def _present(self) -> int:
+        return self._reception.present() + (len(self._crew) if self._placements else 0)
+
+    def _thread(self, name: str, place: int) -> Member:
+        placement = self._placements[place % len(self._placements)]
+        desk = LocalDesk(self._ledger, self._board, name=name, placement=placement)
+
+        def work() -> None:
+            with on_devices_of(placement):
+                Worker(self._new_actor(), desk).run()
+
+        return ThreadMember(name, work)
+
+    def _process(self, name: str, _: int) -> Member:
+        return ProcessMember(name, self._command(name, self.address))
