@@ -18,8 +18,8 @@ from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import dataset, packing, prompts, stream
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.learner import checkpoints, loss, streams, update, workdir
-from optimrl_jax.model import decoder
-from optimrl_jax.settings import ModelSettings, Settings
+from optimrl_jax.model import decoder, pretrained
+from optimrl_jax.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 LOG_EVERY = 20
@@ -30,10 +30,9 @@ def main(job: Job) -> None:
     settings = job.settings
     workdir.reuse_compiled_programs(job.workdir)
     records = dataset.load(settings.data.directory, settings.data.train_split)
-    tokenizer = _tokenizer(job.workdir, records, settings)
-    model = dataclasses.replace(settings.model, vocabulary=tokenizer.size)
-    workdir.write_model(job.workdir, model)
-    run = SupervisedRun(job.workdir, _fitting(records, tokenizer, settings), tokenizer, model=model, settings=settings)
+    start = _start(job.workdir, records, settings)
+    workdir.write_model(job.workdir, start.settings)
+    run = SupervisedRun(job.workdir, _fitting(records, start.tokenizer, settings), start, settings=settings)
     try:
         figures = run.run()
     except update.DivergedError as error:
@@ -48,17 +47,16 @@ class SupervisedRun:
         self,
         directory: pathlib.Path,
         records: Sequence[dataset.ProblemRecord],
-        tokenizer: tokenizer_lib.Tokenizer,
+        start: pretrained.Pretrained,
         *,
-        model: ModelSettings,
         settings: Settings,
     ) -> None:
         self._settings = settings
-        self._tokenizer = tokenizer
+        self._tokenizer = start.tokenizer
         self._stream = stream.examples(records, batch=settings.sft.batch, seed=settings.seed)
         self._trainer = update.Trainer(
-            decoder.initial(model, streams.key(settings.seed, "parameters")),
-            functools.partial(loss.supervised, settings=model),
+            start.params,
+            functools.partial(loss.supervised, settings=start.settings),
             update.optimizer_of(settings.sft, ends_at=0.1),
             mesh=settings.mesh,
             micro_rows=settings.data.micro_rows,
@@ -148,6 +146,19 @@ def pack_examples(
         micro_rows=data.micro_rows,
         microbatches=microbatches,
     )
+
+
+def _start(
+    directory: pathlib.Path, records: Sequence[dataset.ProblemRecord], settings: Settings
+) -> pretrained.Pretrained:
+    """Tokenizer and parameters before the first step: those of `sft.init_from`, or trained and drawn here."""
+    if settings.sft.init_from:
+        found = pretrained.load(settings.sft.init_from, settings.model)
+        found.tokenizer.save(directory)
+        return found
+    tokenizer = _tokenizer(directory, records, settings)
+    model = dataclasses.replace(settings.model, vocabulary=tokenizer.size)
+    return pretrained.Pretrained(model, decoder.initial(model, streams.key(settings.seed, "parameters")), tokenizer)
 
 
 def _tokenizer(

@@ -14,7 +14,8 @@ from optimrl_jax.learner.actor import Actor
 from optimrl_jax.learner.learner import Learner
 from optimrl_jax.learner.loop import Loop
 from optimrl_jax.learner.update import DivergedError
-from optimrl_jax.settings import DataSettings
+from optimrl_jax.model import pretrained
+from optimrl_jax.settings import DataSettings, Settings
 
 _LOG = logging.getLogger(__name__)
 
@@ -23,9 +24,9 @@ def main(job: Job) -> None:
     """Trains the policy of `grpo.init_from` and leaves checkpoints, metrics and `summary.json` in the workdir."""
     settings = job.settings
     if not settings.grpo.init_from:
-        raise UserError("grpo.init_from = '': expected the workdir of an SFT job")
+        raise UserError("grpo.init_from = '': expected the workdir of an SFT job, or weights")
     workdir.reuse_compiled_programs(job.workdir)
-    policy = checkpoints.load_policy(settings.grpo.init_from)
+    policy = _policy(settings)
     records = fitting(dataset.load(settings.data.directory, settings.data.train_split), policy, settings.data)
     workdir.write_model(job.workdir, policy.settings)
     policy.tokenizer.save(job.workdir)
@@ -47,6 +48,15 @@ def main(job: Job) -> None:
         except DivergedError as error:
             raise UserError(f"grpo.learning_rate = {settings.grpo.learning_rate}: {error}") from None
     workdir.finish(job.workdir, "GRPO", figures, settings=settings)
+
+
+def _policy(settings: Settings) -> checkpoints.Policy:
+    """The policy to start from: what a job left, or published weights as they are."""
+    source = settings.grpo.init_from
+    if not pretrained.is_named(source):
+        return checkpoints.load_policy(source)
+    found = pretrained.load(source, settings.model)
+    return checkpoints.Policy(found.params, found.settings, found.tokenizer)
 
 
 def fitting(

@@ -1,4 +1,4 @@
-"""Edge: the byte-level BPE tokenizer: trained on statements and programs, stored as `tokenizer.json`.
+"""Edge: the tokenizer: a byte-level BPE trained on statements and programs, or one that came with published weights.
 
 Any text survives a round trip. A merge may reach over a whole line of code or sentence of a statement, never beyond:
 programs for small problems repeat lines, and so a small policy composes a dozen lines instead of a hundred fragments
@@ -6,6 +6,7 @@ programs for small problems repeat lines, and so a small policy composes a dozen
 """
 
 import dataclasses
+import json
 import pathlib
 from collections.abc import Iterable, Sequence
 
@@ -18,6 +19,14 @@ from optimrl_jax.commands import UserError
 FILE_NAME = "tokenizer.json"
 PAD, END, PROGRAM = "<|pad|>", "<|end|>", "<|program|>"
 SPECIAL = (PAD, END, PROGRAM)
+SPECIAL_FILE = "special_tokens.json"
+# Which tokens of published tokenizers stand for padding, the end and the start of a program; the first row that fits.
+FOREIGN = (
+    SPECIAL,
+    ("<|endoftext|>", "<|im_end|>", "<|im_start|>"),
+    ("<|finetune_right_pad_id|>", "<|eot_id|>", "<|end_header_id|>"),
+    ("<|end_of_text|>", "<|eot_id|>", "<|end_header_id|>"),
+)
 PIECES = r"(?:(?!\. )[^\n])*(?:\. |\n)|[^\n]+"
 
 
@@ -35,8 +44,8 @@ class Tokenizer:
 
     @property
     def size(self) -> int:
-        """Number of distinct token ids, special tokens included."""
-        return self.model.get_vocab_size()
+        """Rows that an embedding needs: one more than the largest token id, special tokens included."""
+        return 1 + max(self.model.get_vocab(with_added_tokens=True).values())
 
     def encode(self, text: str) -> np.ndarray:
         """Token ids int32[t] of plain text: special tokens written out in it are text like any other."""
@@ -47,10 +56,12 @@ class Tokenizer:
         return self.model.decode([int(token) for token in ids], skip_special_tokens=True)
 
     def save(self, directory: pathlib.Path) -> None:
-        """Writes `tokenizer.json` atomically."""
-        partial = directory / f"{FILE_NAME}.partial"
-        partial.write_text(self.model.to_str())
-        partial.replace(directory / FILE_NAME)
+        """Writes `tokenizer.json` atomically, and before it `special_tokens.json` for a tokenizer not trained here."""
+        names = [self.model.id_to_token(token) for token in (self.pad, self.end, self.program)]
+        if names != list(SPECIAL):
+            roles = dict(zip(("pad", "end", "program"), names, strict=True))
+            _write(directory / SPECIAL_FILE, json.dumps(roles, indent=2) + "\n")
+        _write(directory / FILE_NAME, self.model.to_str())
 
 
 def train(texts: Iterable[str], vocabulary: int) -> Tokenizer:
@@ -70,11 +81,14 @@ def train(texts: Iterable[str], vocabulary: int) -> Tokenizer:
         show_progress=False,
     )
     model.train_from_iterator(texts, trainer)
-    return _wrapped(model)
+    return foreign(model, source="tokenizer", roles=SPECIAL)
 
 
 def load(directory: pathlib.Path) -> Tokenizer:
-    """Reads `tokenizer.json`; raises UserError where there is none that this package wrote."""
+    """Reads `tokenizer.json`, trained here or published with weights; raises UserError where there is none.
+
+    `special_tokens.json` beside it may say which tokens are `pad`, `end` and `program`; `FOREIGN` knows the usual ones.
+    """
     path = directory / FILE_NAME
     try:
         model = tokenizers.Tokenizer.from_str(path.read_text())
@@ -82,13 +96,38 @@ def load(directory: pathlib.Path) -> Tokenizer:
         raise UserError(f"{path}: expected the tokenizer of a finished SFT job") from None
     except Exception as error:  # noqa: BLE001 - the library raises bare Exception for malformed files
         raise UserError(f"{path}: expected a tokenizer file ({str(error).splitlines()[0]})") from None
-    return _wrapped(model)
+    return foreign(model, source=str(path), roles=_roles(directory / SPECIAL_FILE))
 
 
-def _wrapped(model: tokenizers.Tokenizer) -> Tokenizer:
-    ids = [model.token_to_id(token) for token in SPECIAL]
-    if None in ids:
-        raise UserError(f"tokenizer: expected the special tokens {', '.join(SPECIAL)}")
-    # Special tokens enter by id alone; without this, a statement that spells one out would be read as the token.
-    model.encode_special_tokens = True
-    return Tokenizer(model, *ids)
+def foreign(model: tokenizers.Tokenizer, *, source: str, roles: Sequence[str] | None = None) -> Tokenizer:
+    """Any tokenizer of the library, its special tokens given as (pad, end, program) or found in `FOREIGN`.
+
+    Raises UserError, naming `source`, where it has none of these.
+    """
+    for names in FOREIGN if roles is None else (roles,):
+        ids = [model.token_to_id(token) for token in names]
+        if None not in ids:
+            # Special tokens enter by id alone: a statement that spells one out is text like any other.
+            model.encode_special_tokens = True
+            # What a published file asks for batches of its own would silently change what we encode.
+            model.no_padding()
+            model.no_truncation()
+            return Tokenizer(model, *ids)
+    wanted = " or ".join(", ".join(names) for names in (FOREIGN if roles is None else (roles,)))
+    raise UserError(f"{source}: expected the special tokens {wanted}")
+
+
+def _roles(path: pathlib.Path) -> Sequence[str] | None:
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text())
+        return [str(found[name]) for name in ("pad", "end", "program")]
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{path}: expected a JSON object with pad, end and program") from None
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(text)
+    partial.replace(path)
