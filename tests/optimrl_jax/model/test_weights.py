@@ -100,13 +100,13 @@ def test_shards_stay_below_their_size_and_the_index_names_each_tensor(tmp_path):
 
 
 def test_half_precision_files_are_read_and_written(tmp_path):
-    settings, params = tiny.SETTINGS, tiny.params()
+    settings, params = weights.load(GOLDENS / "cwm")
     weights.save(tmp_path, settings, params, dtype="bfloat16")
     assert {x.dtype for x in safetensors.numpy.load_file(tmp_path / weights.SINGLE_FILE).values()} == {
         np.dtype(ml_dtypes.bfloat16)
     }
     _, found = weights.load(tmp_path)
-    same(found, jax.tree.map(lambda x: np.asarray(x).astype(ml_dtypes.bfloat16).astype(np.float32), params))
+    same(found, jax.tree.map(lambda x: x.astype(ml_dtypes.bfloat16).astype(np.float32), params))
 
 
 def test_loading_and_saving_never_hold_a_second_copy(tmp_path):
@@ -201,7 +201,7 @@ def test_missing_cut_and_occupied_directories_are_one_clear_line(tmp_path):
     with pytest.raises(UserError, match="expected a complete safetensors file"):
         weights.load(tmp_path / "cut")
     with pytest.raises(UserError, match="expected a directory without weights"):
-        weights.save(tmp_path / "cut", tiny.SETTINGS, tiny.params())
+        weights.save(tmp_path / "cut", *weights.load(GOLDENS / "cwm"))
 
 
 @pytest.mark.parametrize("name", families.MODELS)
