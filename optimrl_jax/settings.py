@@ -121,6 +121,7 @@ class DeviceSettings:
 
 @dataclasses.dataclass(frozen=True)
 class SftSettings:
+    init_from: str = setting("", "weights to start from: Hugging Face directory, GGUF file, gguf:PACKAGE; empty: none")
     steps: int = setting(400, "optimizer steps", POSITIVE)
     batch: int = setting(32, "programs of one step", POSITIVE)
     batch_tokens: int = setting(
@@ -188,7 +189,7 @@ class SandboxSettings:
 class GrpoSettings:
     """The paper's recipe, L285-316 and L3788-3908."""
 
-    init_from: str = setting("", "workdir of the SFT job to start from")
+    init_from: str = setting("", "workdir of the SFT job to start from, or weights as in sft.init_from")
     steps: int = setting(80, "optimizer steps", POSITIVE)
     problems: int = setting(6, "prompts of one step", POSITIVE)
     rollouts: int = setting(16, "G, rollouts of one prompt", (lambda v: v >= 2, "at least 2"))

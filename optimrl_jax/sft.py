@@ -18,7 +18,7 @@ from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import chat, packing
 from optimrl_jax.data.corpus import Corpus, of_dataset, of_mix
 from optimrl_jax.learner import checkpoints, dry_run, loss, processes, streams, update, workdir
-from optimrl_jax.model import decoder
+from optimrl_jax.model import decoder, pretrained
 from optimrl_jax.settings import DataSettings, ModelSettings, Settings
 
 _LOG = logging.getLogger(__name__)
@@ -31,10 +31,12 @@ def main(job: Job) -> None:
     processes.join(settings)
     own = processes.own_directory(job.workdir)
     workdir.reuse_compiled_programs(job.workdir)
+    start = _start(own, settings)
     corpus = (of_mix if settings.sft.mix else of_dataset)(own, settings, part=processes.part())
-    model = dataclasses.replace(settings.model, vocabulary=corpus.vocabulary)
+    model = start.settings if start else dataclasses.replace(settings.model, vocabulary=corpus.vocabulary)
+    params = start.params if start else decoder.initial(model, streams.key(settings.seed, "parameters"))
     workdir.write_model(own, model)
-    run = SupervisedRun(job.workdir, corpus, model=model, settings=settings)
+    run = SupervisedRun(job.workdir, corpus, params, model=model, settings=settings)
     try:
         figures = run.run()
     except update.DivergedError as error:
@@ -45,12 +47,20 @@ def main(job: Job) -> None:
 class SupervisedRun:
     """The training state, the data position and the clock of one SFT job."""
 
-    def __init__(self, directory: pathlib.Path, corpus: Corpus, *, model: ModelSettings, settings: Settings) -> None:
+    def __init__(
+        self,
+        directory: pathlib.Path,
+        corpus: Corpus,
+        params: decoder.Params,
+        *,
+        model: ModelSettings,
+        settings: Settings,
+    ) -> None:
         self._settings = settings
         self._corpus = corpus
         self._stream = corpus.stream
         self._trainer = update.Trainer(
-            decoder.initial(model, streams.key(settings.seed, "parameters")),
+            params,
             functools.partial(loss.supervised, settings=model),
             update.optimizer_of(settings.sft, ends_at=0.1),
             mesh=settings.mesh,
@@ -131,6 +141,15 @@ def pack_examples(examples: Sequence[chat.Encoded], *, most: int, data: DataSett
         micro_rows=data.micro_rows // processes.part()[1],
         microbatches=most,
     )
+
+
+def _start(directory: pathlib.Path, settings: Settings) -> pretrained.Pretrained | None:
+    """The weights of `sft.init_from`, whose tokenizer becomes that of this job; None where nothing is named."""
+    if not settings.sft.init_from:
+        return None
+    found = pretrained.load(settings.sft.init_from, settings.model)
+    found.tokenizer.save(directory)
+    return found
 
 
 if __name__ == "__main__":

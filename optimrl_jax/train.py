@@ -20,6 +20,7 @@ from optimrl_jax.learner.asynchronous import Asynchronous
 from optimrl_jax.learner.learner import Learner
 from optimrl_jax.learner.loop import Supply, Synchronous, Training
 from optimrl_jax.learner.update import DivergedError
+from optimrl_jax.model import pretrained
 from optimrl_jax.settings import DataSettings, Settings
 
 _LOG = logging.getLogger(__name__)
@@ -64,8 +65,8 @@ def prepared(job: Job) -> Task:
     """Reads policy and problems and builds the judge; raises UserError for what does not exist or does not fit."""
     settings = job.settings
     if not settings.grpo.init_from:
-        raise UserError("grpo.init_from = '': expected the workdir of an SFT job")
-    policy = checkpoints.load_policy(settings.grpo.init_from)
+        raise UserError("grpo.init_from = '': expected the workdir of an SFT job, or weights")
+    policy = _policy(settings)
     records = fitting(dataset.load(settings.data.directory, settings.data.train_split), policy, settings.data)
     try:
         judge = judging.Judge(records, settings)
@@ -97,6 +98,15 @@ def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) ->
         new_actor=lambda: task.new_actor(executor),
         command=command,
     )
+
+
+def _policy(settings: Settings) -> checkpoints.Policy:
+    """The policy to start from: what a job left, or published weights as they are."""
+    source = settings.grpo.init_from
+    if not pretrained.is_named(source):
+        return checkpoints.load_policy(source)
+    found = pretrained.load(source, settings.model)
+    return checkpoints.Policy(found.params, found.settings, found.tokenizer)
 
 
 def fitting(

@@ -1,4 +1,4 @@
-"""Edge: the byte-level BPE tokenizer: trained on statements and programs, stored as `tokenizer.json`.
+"""Edge: the tokenizer: a byte-level BPE trained on statements and programs, or one that came with published weights.
 
 Any text survives a round trip. A merge may reach over a whole line of code or sentence of a statement, never beyond:
 programs for small problems repeat lines, and so a small policy composes a dozen lines instead of a hundred fragments
@@ -21,6 +21,14 @@ FILE_NAME = "tokenizer.json"
 CONFIG_NAME, TEMPLATE_NAME = "tokenizer_config.json", "chat_template.jinja"
 PAD, END, PROGRAM = "<|pad|>", "<|end|>", "<|program|>"
 SPECIAL = (PAD, END, PROGRAM)
+SPECIAL_FILE = "special_tokens.json"
+# Which tokens of published tokenizers stand for padding, the end and the start of a program; the first row that fits.
+FOREIGN = (
+    SPECIAL,
+    ("<|endoftext|>", "<|im_end|>", "<|im_start|>"),
+    ("<|finetune_right_pad_id|>", "<|eot_id|>", "<|end_header_id|>"),
+    ("<|end_of_text|>", "<|eot_id|>", "<|end_header_id|>"),
+)
 PIECES = r"(?:(?!\. )[^\n])*(?:\. |\n)|[^\n]+"
 
 
@@ -40,8 +48,8 @@ class Tokenizer:
 
     @property
     def size(self) -> int:
-        """Number of distinct token ids, special tokens included."""
-        return self.model.get_vocab_size()
+        """Rows that an embedding needs: one more than the largest token id, special tokens included."""
+        return 1 + max(self.model.get_vocab(with_added_tokens=True).values())
 
     def encode(self, text: str) -> np.ndarray:
         """Token ids int32[t] of a text; without a template, special tokens written out in it are plain text."""
@@ -52,10 +60,17 @@ class Tokenizer:
         return self.model.decode([int(token) for token in ids], skip_special_tokens=True)
 
     def save(self, directory: pathlib.Path) -> None:
-        """Writes `tokenizer.json`, and before it the template of a chat model, each atomically."""
+        """Writes `tokenizer.json`, and before it what else `load` needs of one not trained here, each atomically.
+
+        That is the template of a chat model, or `special_tokens.json`.
+        """
+        names = [self.model.id_to_token(token) for token in (self.pad, self.end, self.program)]
         if self.template:
             config = {**self.template.special, "chat_template": self.template.source}
             _write(directory / CONFIG_NAME, json.dumps(config, indent=2))
+        elif names != list(SPECIAL):
+            roles = dict(zip(("pad", "end", "program"), names, strict=True))
+            _write(directory / SPECIAL_FILE, json.dumps(roles, indent=2) + "\n")
         _write(directory / FILE_NAME, self.model.to_str())
 
 
@@ -76,13 +91,15 @@ def train(texts: Iterable[str], vocabulary: int) -> Tokenizer:
         show_progress=False,
     )
     model.train_from_iterator(texts, trainer)
-    return _wrapped(model)
+    return foreign(model, source="tokenizer", roles=SPECIAL)
 
 
 def load(directory: pathlib.Path) -> Tokenizer:
-    """Reads `tokenizer.json`, one that this package wrote or, beside a `tokenizer_config.json`, one of a chat model.
+    """Reads `tokenizer.json`: trained here, or published with weights or a chat template.
 
-    Raises UserError where there is none, or none with what is needed.
+    A `tokenizer_config.json` beside it holds the template of a chat model; without one, `special_tokens.json` may say
+    which tokens are `pad`, `end` and `program`, and `FOREIGN` knows the usual ones. Raises UserError where there is
+    no tokenizer, or none with what is needed.
     """
     path = directory / FILE_NAME
     try:
@@ -91,18 +108,24 @@ def load(directory: pathlib.Path) -> Tokenizer:
         raise UserError(f"{path}: expected the tokenizer of a finished SFT job") from None
     except Exception as error:  # noqa: BLE001 - the library raises bare Exception for malformed files
         raise UserError(f"{path}: expected a tokenizer file ({str(error).splitlines()[0]})") from None
-    if not (directory / CONFIG_NAME).exists():
-        return _wrapped(model)
     try:
-        return _of_chat_model(model, _template(directory))
+        template = _template(directory)
+        if template:
+            return _of_chat_model(model, template)
     except ValueError as error:
         raise UserError(f"{directory}: {error}") from None
+    return foreign(model, source=str(path), roles=_roles(directory / SPECIAL_FILE))
 
 
-def _template(directory: pathlib.Path) -> chat.Template:
-    jinja = directory / TEMPLATE_NAME
-    config = json.loads((directory / CONFIG_NAME).read_text())
-    return chat.template_of(config, jinja.read_text() if jinja.exists() else None)
+def _template(directory: pathlib.Path) -> chat.Template | None:
+    """The chat template that lies beside a tokenizer, if one does."""
+    config, jinja = directory / CONFIG_NAME, directory / TEMPLATE_NAME
+    if not config.exists():
+        return None
+    values = json.loads(config.read_text())
+    if "chat_template" not in values and not jinja.exists():
+        return None
+    return chat.template_of(values, jinja.read_text() if jinja.exists() else None)
 
 
 def _of_chat_model(model: tokenizers.Tokenizer, template: chat.Template) -> Tokenizer:
@@ -111,19 +134,43 @@ def _of_chat_model(model: tokenizers.Tokenizer, template: chat.Template) -> Toke
     if end is None:
         raise ValueError(f"expected one token that ends a turn, the chat template has {closing!r}")
     pad = model.token_to_id(template.special.get("pad_token", closing))
+    _as_it_is(model)
     return Tokenizer(model, end if pad is None else pad, end, program=end, template=template)
+
+
+def foreign(model: tokenizers.Tokenizer, *, source: str, roles: Sequence[str] | None = None) -> Tokenizer:
+    """Any tokenizer of the library, its special tokens given as (pad, end, program) or found in `FOREIGN`.
+
+    Raises UserError, naming `source`, where it has none of these.
+    """
+    for names in FOREIGN if roles is None else (roles,):
+        ids = [model.token_to_id(token) for token in names]
+        if None not in ids:
+            # Special tokens enter by id alone: a statement that spells one out is text like any other.
+            model.encode_special_tokens = True
+            _as_it_is(model)
+            return Tokenizer(model, *ids)
+    wanted = " or ".join(", ".join(names) for names in (FOREIGN if roles is None else (roles,)))
+    raise UserError(f"{source}: expected the special tokens {wanted}")
+
+
+def _as_it_is(model: tokenizers.Tokenizer) -> None:
+    """What a published file asks for batches of its own would silently change what we encode."""
+    model.no_padding()
+    model.no_truncation()
+
+
+def _roles(path: pathlib.Path) -> Sequence[str] | None:
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text())
+        return [str(found[name]) for name in ("pad", "end", "program")]
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{path}: expected a JSON object with pad, end and program") from None
 
 
 def _write(path: pathlib.Path, text: str) -> None:
     partial = path.with_name(f"{path.name}.partial")
     partial.write_text(text)
     partial.replace(path)
-
-
-def _wrapped(model: tokenizers.Tokenizer) -> Tokenizer:
-    ids = [model.token_to_id(token) for token in SPECIAL]
-    if None in ids:
-        raise UserError(f"tokenizer: expected the special tokens {', '.join(SPECIAL)}")
-    # Special tokens enter by id alone; without this, a statement that spells one out would be read as the token.
-    model.encode_special_tokens = True
-    return Tokenizer(model, *ids)

@@ -97,7 +97,7 @@ def save(
 ) -> None:
     """Writes a checkpoint that `transformers` reads; only one shard of at most `shard_bytes` is copied at a time.
 
-    A tensor larger than that has a shard of its own. `config.json` comes last: what has none is not a checkpoint. Raises
+    A tensor larger than that has a shard of its own. `config.json` comes last: what has none is no checkpoint. Raises
     UserError where the directory already holds weights.
     """
     path = pathlib.Path(directory)
@@ -152,7 +152,7 @@ def _require_equal(
     for problem, found in (("missing", wanted.keys() - stored.shapes), ("unknown", stored.shapes.keys() - wanted)):
         if found:
             rest = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            raise UserError(f"{source}: expected exactly the tensors of its configuration, {problem}: {min(found)}{rest}")
+            raise UserError(f"{source}, {problem} tensor {min(found)}{rest}: expected those of its configuration")
     for name, shape in wanted.items():
         if stored.shapes[name] != shape:
             raise UserError(f"{source}, {name} has shape {stored.shapes[name]}: expected {shape}")

@@ -1,6 +1,6 @@
 """Makes the golden files: tiny random models with the logits that `transformers` computes for them in float32.
 
-Run with torch (CPU) and transformers 5 in an environment of their own: `python tests/optimrl_jax/model/goldens/make.py`.
+Run with torch and transformers 5 in an environment of their own: `python tests/optimrl_jax/model/goldens/make.py`.
 Each folder holds `config.json`, `model.safetensors` and `expected.npz` (tokens int32[s, t], logits float32[s, t, v]).
 """
 
@@ -11,7 +11,7 @@ import torch
 import transformers
 
 HERE = pathlib.Path(__file__).parent
-SHARED = {"vocab_size": 48, "hidden_size": 24, "intermediate_size": 40, "num_attention_heads": 4,
+SHARED = {"vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4,
           "num_key_value_heads": 2, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}  # fmt: skip
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 10_000.0, "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 16}  # fmt: skip
@@ -20,10 +20,10 @@ YARN = {"rope_type": "yarn", "rope_theta": 10_000.0, "factor": 4.0, "original_ma
 LINEAR = {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}
 PLAIN = {"rope_type": "default", "rope_theta": 1e6}
 
-# Lengths of 40 tokens lie beyond every window and beyond every original context.
+# Lengths of 32 tokens lie beyond every window and beyond every original context.
 MODELS = {
     "qwen2_tied": (transformers.Qwen2Config, {"num_hidden_layers": 2, "tie_word_embeddings": True, "rope": PLAIN}),
-    "qwen2_untied_yarn": (transformers.Qwen2Config, {"num_hidden_layers": 2, "rope": YARN, "head_dim": 8}),
+    "qwen2_untied_yarn": (transformers.Qwen2Config, {"num_hidden_layers": 1, "rope": YARN, "head_dim": 8}),
     "qwen2_window": (
         transformers.Qwen2Config,
         {"num_hidden_layers": 3, "tie_word_embeddings": True, "rope": PLAIN, "use_sliding_window": True,
@@ -37,7 +37,7 @@ MODELS = {
         transformers.MistralConfig,
         {"num_hidden_layers": 2, "tie_word_embeddings": True, "rope": PLAIN, "sliding_window": 8},
     ),
-    "cwm": (transformers.CwmConfig, {"num_hidden_layers": 6, "rope": LLAMA3, "head_dim": 8, "sliding_window": 8}),
+    "cwm": (transformers.CwmConfig, {"num_hidden_layers": 5, "rope": LLAMA3, "head_dim": 8, "sliding_window": 8}),
 }  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def make(name: str) -> None:
             # Far from the defaults, so that norms, biases and every row of attention make a difference.
             spread = 0.2 if parameter_name.endswith(("bias", "norm.weight")) else 0.25
             parameter.copy_(torch.randn_like(parameter) * spread + (1.0 if "norm" in parameter_name else 0.0))
-        tokens = torch.randint(0, 48, (2, 40))
+        tokens = torch.randint(0, 32, (1, 32))
         logits = model(tokens).logits
     model.save_pretrained(HERE / name)
     (HERE / name / "generation_config.json").unlink(missing_ok=True)

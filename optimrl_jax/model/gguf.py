@@ -1,0 +1,131 @@
+"""Edge: GGUF files of Llama models (SmolLM2 among them): settings, dequantized parameters, and the tokenizer inside.
+
+GGUF stores the rows of each query and key head with the two halves interleaved, for kernels that turn neighbouring
+features; the decoder turns feature i with feature i + d / 2, so the rows go back to where the training had them.
+"""
+
+import pathlib
+import typing
+
+import gguf
+import numpy as np
+import tokenizers
+from gguf import quants
+
+from optimrl_jax.commands import UserError
+from optimrl_jax.data import tokenizer as tokenizer_lib
+from optimrl_jax.model import decoder, layout, weights
+from optimrl_jax.settings import ModelSettings, SettingsError, freeze
+
+ARCHITECTURE = "llama"
+FIELDS = {
+    "width": "llama.embedding_length",
+    "layers": "llama.block_count",
+    "heads": "llama.attention.head_count",
+    "kv_heads": "llama.attention.head_count_kv",
+    "mlp_width": "llama.feed_forward_length",
+    "rope_theta": "llama.rope.freq_base",
+    "norm_epsilon": "llama.attention.layer_norm_rms_epsilon",
+}
+# Splits before merges, by the name that GGUF gives to a way of splitting.
+DIGITS_ALONE = ("smollm",)
+INTERLEAVED = ("attn_q", "attn_k")
+
+
+def load(
+    path: str | pathlib.Path, *, dtype: str = "float32", placement: weights.Placement | None = None
+) -> tuple[ModelSettings, decoder.Params]:
+    """Settings and parameters of a GGUF file, dequantized one tensor at a time.
+
+    Raises UserError, in one line, for a file that is none, another architecture, or tensors that do not fit.
+    """
+    reader = _reader(pathlib.Path(path))
+    settings = _settings(reader, pathlib.Path(path))
+    stored = _Tensors(reader, settings)
+    return settings, weights.assemble(
+        settings, stored, names=layout.GGUF, source=pathlib.Path(path), dtype=dtype, placement=placement
+    )
+
+
+def load_tokenizer(path: str | pathlib.Path) -> tokenizer_lib.Tokenizer:
+    """The byte-level BPE tokenizer of a GGUF file; raises UserError for another kind."""
+    reader = _reader(pathlib.Path(path))
+    kind, split = (_field(reader, f"tokenizer.ggml.{name}", pathlib.Path(path)) for name in ("model", "pre"))
+    if kind != "gpt2" or split not in DIGITS_ALONE:
+        raise UserError(f"{path}, tokenizer {kind}/{split}: expected gpt2/{' or gpt2/'.join(DIGITS_ALONE)}")
+    tokens, kinds, merges = (
+        _field(reader, f"tokenizer.ggml.{name}", pathlib.Path(path)) for name in ("tokens", "token_type", "merges")
+    )
+    model = tokenizers.Tokenizer(
+        tokenizers.models.BPE(
+            vocab={token: index for index, token in enumerate(tokens)},
+            merges=[tuple(merge.split(" ")) for merge in merges],
+        )
+    )
+    model.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
+        [
+            tokenizers.pre_tokenizers.Digits(individual_digits=True),
+            tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
+    )
+    model.decoder = tokenizers.decoders.ByteLevel()
+    special = [token for token, kind in zip(tokens, kinds, strict=True) if kind == gguf.TokenType.CONTROL]
+    model.add_special_tokens(special)
+    return tokenizer_lib.foreign(model, source=str(path))
+
+
+class _Tensors:
+    """The tensors of a file under their own names, dequantized and with their rows in order."""
+
+    def __init__(self, reader: gguf.GGUFReader, settings: ModelSettings) -> None:
+        self._tensors = {tensor.name: tensor for tensor in reader.tensors}
+        self._head_width = settings.head_width
+        # GGUF writes the fastest axis first.
+        self.shapes = {name: tuple(int(n) for n in tensor.shape[::-1]) for name, tensor in self._tensors.items()}
+
+    def tensor(self, name: str) -> np.ndarray:
+        tensor = self._tensors[name]
+        values = quants.dequantize(tensor.data, tensor.tensor_type).reshape(self.shapes[name])
+        return in_halves(values, self._head_width) if any(part in name for part in INTERLEAVED) else values
+
+
+def in_halves(rows: np.ndarray, head_width: int) -> np.ndarray:
+    """Rows [n d, w] of each head from the order 0, d/2, 1, d/2 + 1, ... back to 0, 1, 2, ..."""
+    return rows.reshape(-1, head_width // 2, 2, rows.shape[-1]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def _reader(path: pathlib.Path) -> gguf.GGUFReader:
+    try:
+        return gguf.GGUFReader(path)
+    except OSError as error:
+        raise UserError(f"{path}: expected a GGUF file ({error.strerror})") from None
+    except (ValueError, KeyError, IndexError) as error:
+        raise UserError(f"{path}: expected a complete GGUF file ({str(error).splitlines()[0]})") from None
+
+
+def _settings(reader: gguf.GGUFReader, path: pathlib.Path) -> ModelSettings:
+    found = _field(reader, "general.architecture", path)
+    if found != ARCHITECTURE:
+        raise UserError(f"{path}, architecture {found!r}: expected {ARCHITECTURE!r}")
+    scaling = [name for name in reader.fields if name.startswith("llama.rope.scaling.")]
+    if scaling:
+        raise UserError(f"{path}: expected no {scaling[0]}")
+    values = {name: _field(reader, field, path) for name, field in FIELDS.items()}
+    # Kept as float32 in the file: a checkpoint's 1e-5 comes back as 9.99999974e-06.
+    values |= {name: float(str(np.float32(values[name]))) for name in ("rope_theta", "norm_epsilon")}
+    values |= {
+        "head_width": values["width"] // values["heads"],
+        "vocabulary": len(_field(reader, "tokenizer.ggml.tokens", path)),
+        "has_qkv_bias": False,
+        "has_tied_embeddings": all(tensor.name != layout.GGUF["unembedding"] for tensor in reader.tensors),
+    }
+    try:
+        return freeze(ModelSettings, values)
+    except SettingsError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def _field(reader: gguf.GGUFReader, name: str, path: pathlib.Path) -> typing.Any:
+    if name not in reader.fields:
+        raise UserError(f"{path}: expected the field {name}")
+    return reader.fields[name].contents()

@@ -1,0 +1,64 @@
+"""Edge: published weights by what a setting says: a Hugging Face directory, a GGUF file, or a package that carries one.
+
+`gguf:PACKAGE` is the only GGUF file in an installed package; the package is found, never imported. No network.
+"""
+
+import dataclasses
+import importlib.util
+import pathlib
+
+from optimrl_jax.commands import UserError
+from optimrl_jax.data import tokenizer as tokenizer_lib
+from optimrl_jax.model import decoder, gguf, weights
+from optimrl_jax.settings import ModelSettings
+
+PACKAGE = "gguf:"
+SUFFIX = ".gguf"
+# What weights say about a model; the other fields say how it is computed here.
+SHAPE = (
+    "width", "layers", "heads", "kv_heads", "head_width", "mlp_width", "vocabulary", "rope_theta", "rope_scaling",
+    "rope_factor", "rope_original_tokens", "rope_slow_turns", "rope_fast_turns", "window", "global_every",
+    "global_first", "norm_epsilon", "has_tied_embeddings", "has_qkv_bias",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Pretrained:
+    """A published model: what the decoder and the prompts need of it."""
+
+    settings: ModelSettings
+    params: decoder.Params
+    tokenizer: tokenizer_lib.Tokenizer
+
+
+def is_named(source: str) -> bool:
+    """Whether a setting names published weights rather than the workdir of a job."""
+    path = pathlib.Path(source)
+    return source.startswith(PACKAGE) or source.endswith(SUFFIX) or (path / weights.CONFIG_FILE).exists()
+
+
+def load(source: str, model: ModelSettings) -> Pretrained:
+    """The weights that `source` names, with their tokenizer; `model` says how they are computed, not their shape.
+
+    Raises UserError, in one line, where they are missing or broken, or the tokenizer does not fit the embedding.
+    """
+    if source.startswith(PACKAGE) or source.endswith(SUFFIX):
+        path = _carried(source.removeprefix(PACKAGE)) if source.startswith(PACKAGE) else pathlib.Path(source)
+        tokenizer, (settings, params) = gguf.load_tokenizer(path), gguf.load(path)
+    else:
+        path = pathlib.Path(source)
+        tokenizer, (settings, params) = tokenizer_lib.load(path), weights.load(path)
+    if tokenizer.size > settings.vocabulary:
+        raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
+    shape = {name: getattr(settings, name) for name in SHAPE}
+    return Pretrained(dataclasses.replace(model, **shape), params, tokenizer)
+
+
+def _carried(package: str) -> pathlib.Path:
+    found = importlib.util.find_spec(package.replace("-", "_"))
+    if found is None or not found.submodule_search_locations:
+        raise UserError(f"{PACKAGE}{package}: expected an installed package that carries a GGUF file")
+    files = [file for folder in found.submodule_search_locations for file in pathlib.Path(folder).glob(f"*{SUFFIX}")]
+    if len(files) != 1:
+        raise UserError(f"{PACKAGE}{package}: expected one GGUF file in it, found {len(files)}")
+    return files[0]

@@ -1,0 +1,244 @@
+"""Checkpoints: logits equal those of `transformers`, round trips keep every bit, misfits are one line.
+
+`goldens/make.py` made the golden files.
+"""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+import tracemalloc
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+from jax.sharding import Mesh, NamedSharding
+
+from optimrl_jax.commands import UserError
+from optimrl_jax.learner import mesh as mesh_lib
+from optimrl_jax.model import decoder, families, hf_config, layout, weights
+from optimrl_jax.settings import SettingsError
+from tests.optimrl_jax.model import tiny
+
+GOLDENS = pathlib.Path(__file__).parent / "goldens"
+NAMES = sorted(path.parent.name for path in GOLDENS.glob("*/config.json"))
+CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 8,
+          "intermediate_size": 96, "vocab_size": 40, "rms_norm_eps": 1e-5, "rope_theta": 1e4}  # fmt: skip
+
+
+def logits_of(params, settings, tokens):
+    positions = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
+    hidden, _ = tiny.hidden_states(
+        params, settings, tokens=tokens, positions=positions, segments=np.ones_like(tokens)
+    )
+    return np.asarray(decoder.logits(params, hidden))
+
+
+def same(a, b):
+    jax.tree.map(lambda x, y: np.testing.assert_array_equal(np.asarray(x), np.asarray(y), strict=True), a, b)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_equal_those_of_transformers(name):
+    settings, params = weights.load(GOLDENS / name)
+    with np.load(GOLDENS / name / "expected.npz") as expected:
+        np.testing.assert_allclose(logits_of(params, settings, expected["tokens"]), expected["logits"], atol=1e-4)
+
+
+def test_goldens_cover_windows_shorter_than_their_texts_and_every_stretching():
+    found = [weights.read_settings(GOLDENS / name) for name in NAMES]
+    assert {settings.rope_scaling for settings in found} == {"none", "linear", "llama3", "yarn"}
+    assert {(c.window, c.global_every, c.global_first) for c in found} == {(0, 0, 0), (8, 0, 0), (8, 0, 1), (8, 4, 0)}
+    assert {settings.has_tied_embeddings for settings in found} == {True, False}
+
+
+@pytest.mark.parametrize("name", ["cwm", "qwen2_window"])
+def test_decoding_token_by_token_honours_the_window(name):
+    settings, params = weights.load(GOLDENS / name)
+    with np.load(GOLDENS / name / "expected.npz") as expected:
+        tokens, logits = expected["tokens"], expected["logits"]
+    empty = np.zeros((1, settings.kv_heads, 32, settings.head_width), np.float32)
+    past = (decoder.KeyValue(empty, empty),) * settings.layers
+    for at in range(32):
+        found, past = tiny.decode(
+            params,
+            settings,
+            tokens=tokens[:, at],
+            positions=np.full(1, at),
+            past=past,
+            key_positions=np.where(np.arange(32) <= at, np.arange(32), -1)[None],
+            slot=np.int32(at),
+        )
+        np.testing.assert_allclose(found, logits[:, at], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shard_bytes", [10**9, 3000], ids=["one_file", "shards"])
+def test_a_round_trip_keeps_every_bit(tmp_path, name, shard_bytes):
+    settings, params = weights.load(GOLDENS / name)
+    weights.save(tmp_path, settings, params, shard_bytes=shard_bytes)
+    again, found = weights.load(tmp_path)
+    assert again == settings
+    same(found, params)
+    stored = safetensors.numpy.load_file(GOLDENS / name / "model.safetensors")
+    written = {k: v for path in tmp_path.glob("*.safetensors") for k, v in safetensors.numpy.load_file(path).items()}
+    same(written, stored)
+    assert (len(list(tmp_path.glob("*.safetensors"))) > 1) == (shard_bytes == 3000)
+
+
+def test_shards_stay_below_their_size_and_the_index_names_each_tensor(tmp_path):
+    settings, params = weights.load(GOLDENS / "cwm")
+    weights.save(tmp_path, settings, params, shard_bytes=3000)
+    index = json.loads((tmp_path / weights.INDEX_FILE).read_text())
+    for path in tmp_path.glob("*.safetensors"):
+        tensors = safetensors.numpy.load_file(path)
+        assert sum(x.nbytes for x in tensors.values()) <= 3000 or len(tensors) == 1
+        assert set(tensors) == {name for name, file in index["weight_map"].items() if file == path.name}
+    assert index["metadata"]["total_size"] == sum(x.nbytes for x in jax.tree.leaves(params))
+
+
+def test_half_precision_files_are_read_and_written(tmp_path):
+    settings, params = weights.load(GOLDENS / "cwm")
+    weights.save(tmp_path, settings, params, dtype="bfloat16")
+    assert {x.dtype for x in safetensors.numpy.load_file(tmp_path / weights.SINGLE_FILE).values()} == {
+        np.dtype(ml_dtypes.bfloat16)
+    }
+    _, found = weights.load(tmp_path)
+    same(found, jax.tree.map(lambda x: x.astype(ml_dtypes.bfloat16).astype(np.float32), params))
+
+
+def test_loading_and_saving_never_hold_a_second_copy(tmp_path):
+    settings = dataclasses.replace(tiny.SETTINGS, layers=16, width=128, mlp_width=256, vocabulary=256)
+    rng = np.random.default_rng(0)
+    shapes = jax.eval_shape(lambda key: decoder.initial(settings, key), jax.random.key(0))
+    params = jax.tree.map(lambda x: rng.normal(size=x.shape).astype(np.float32), shapes)
+    total = sum(x.nbytes for x in jax.tree.leaves(params))
+    slack = total / 8
+    tracemalloc.start()
+    weights.save(tmp_path, settings, params, shard_bytes=total // 16)
+    assert tracemalloc.get_traced_memory()[1] < total / 16 * 2 + slack
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    _, found = weights.load(tmp_path)
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    same(found, params)
+    assert total <= peak < total + slack
+
+
+def test_finished_parameters_go_where_the_rules_of_the_mesh_say():
+    mesh = Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1), mesh_lib.AXES)
+    _, params = weights.load(GOLDENS / "cwm", placement=lambda path: NamedSharding(mesh, mesh_lib.spec_of(path)))
+    wanted = mesh_lib.shardings(mesh, params)
+    jax.tree.map(lambda x, sharding: x.sharding == sharding or pytest.fail(str(x.sharding)), params, wanted)
+    same(params, weights.load(GOLDENS / "cwm")[1])
+
+
+def _without(tensors, config):
+    del tensors["model.norm.weight"]
+
+
+def _beside(tensors, config):
+    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.zeros(3, np.float32)
+
+
+def _misshapen(tensors, config):
+    tensors["model.norm.weight"] = np.ones(7, np.float32)
+
+
+def _tied_after_all(tensors, config):
+    config["tie_word_embeddings"] = True
+
+
+def _unknown_type(tensors, config):
+    config["model_type"] = "gpt_neox"
+
+
+def _no_base(tensors, config):
+    del config["rope_parameters"]
+
+
+def _unknown_stretching(tensors, config):
+    config["rope_parameters"]["rope_type"] = "longrope"
+
+
+def _other_activation(tensors, config):
+    config["hidden_act"] = "gelu"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (_without, "missing tensor model.norm.weight: expected"),
+        (_beside, "unknown tensor model.layers.0.self_attn.rotary_emb.inv_freq: expected"),
+        (_misshapen, r"model.norm.weight has shape \(7,\): expected \(16,\)"),
+        (_tied_after_all, "unknown tensor lm_head.weight: expected"),
+        (_unknown_type, "model_type = 'gpt_neox': expected one of"),
+        (_no_base, "expected the field 'rope_theta'"),
+        (_unknown_stretching, "rope_type = 'longrope': expected one of"),
+        (_other_activation, "hidden_act = 'gelu': expected 'silu'"),
+    ],
+)
+def test_what_does_not_fit_is_one_clear_line(tmp_path, spoil, message):
+    tensors = safetensors.numpy.load_file(GOLDENS / "cwm" / weights.SINGLE_FILE)
+    config = json.loads((GOLDENS / "cwm" / weights.CONFIG_FILE).read_text())
+    spoil(tensors, config)
+    safetensors.numpy.save_file(tensors, tmp_path / weights.SINGLE_FILE)
+    (tmp_path / weights.CONFIG_FILE).write_text(json.dumps(config))
+    with pytest.raises(UserError, match=message) as raised:
+        weights.load(tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+def test_missing_cut_and_occupied_directories_are_one_clear_line(tmp_path):
+    with pytest.raises(UserError, match=r"config.json: expected the file"):
+        weights.load(tmp_path)
+    shutil.copytree(GOLDENS / "cwm", tmp_path / "cut")
+    file = tmp_path / "cut" / weights.SINGLE_FILE
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(UserError, match="expected a complete safetensors file"):
+        weights.load(tmp_path / "cut")
+    with pytest.raises(UserError, match="expected a directory without weights"):
+        weights.save(tmp_path / "cut", *weights.load(GOLDENS / "cwm"))
+
+
+@pytest.mark.parametrize("name", families.MODELS)
+def test_named_models_have_the_parameters_of_their_decoder_and_a_configuration(name):
+    settings = families.MODELS[name]
+    tree = jax.eval_shape(lambda key: decoder.initial(settings, key), jax.random.key(0))
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    shapes = {"/".join(key.key for key in path): leaf.shape for path, leaf in leaves}
+    assert shapes == {each.path: each.stacked_shape for each in layout.parameters(settings)}
+    assert hf_config.settings_of(hf_config.config_of(settings)) == settings
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [("qwen2.5-0.5b", 0.494), ("qwen2.5-7b", 7.616), ("qwen2.5-32b", 32.76), ("smollm2-135m", 0.1345),
+     ("smollm2-1.7b", 1.711), ("llama3.2-1b", 1.236), ("llama3.1-8b", 8.030)],
+)  # fmt: skip
+def test_named_models_have_their_published_size(name, billions):
+    sizes = [np.prod(each.stacked_shape) for each in layout.parameters(families.MODELS[name])]
+    assert round(sum(sizes) / 1e9, 4) == pytest.approx(billions, rel=1e-3)
+
+
+def test_every_fourth_layer_of_cwm_is_global_beginning_with_the_first():
+    windows = decoder.layer_windows(families.MODELS["cwm-32b"])
+    assert [layer for layer, window in enumerate(windows) if window != 8192] == list(range(0, 64, 4))
+
+
+def test_layer_types_without_a_pattern_are_refused():
+    types = ["sliding_attention", "full_attention", "full_attention", *["sliding_attention"] * 5]
+    with pytest.raises(SettingsError, match="layer_types: expected global layers at regular distances"):
+        hf_config.settings_of({**CONFIG, "model_type": "cwm", "sliding_window": 8, "layer_types": types})
+
+
+def test_a_model_type_without_layer_types_follows_its_own_pattern():
+    cwm = hf_config.settings_of({**CONFIG, "model_type": "cwm", "sliding_window": 8})
+    assert (cwm.window, cwm.global_every, cwm.global_first) == (8, 4, 0)
+    qwen = {**CONFIG, "model_type": "qwen2", "sliding_window": 8, "max_window_layers": 3}
+    assert hf_config.settings_of(qwen).window == 0
+    late = hf_config.settings_of({**qwen, "use_sliding_window": True})
+    assert (late.window, late.global_every, late.global_first) == (8, 0, 3)
