@@ -160,6 +160,16 @@ def logits(params: Params, hidden: "Float[Array, '*rest w']") -> "Float[Array, '
     return jnp.matmul(hidden, table.astype(hidden.dtype), preferred_element_type=jnp.float32)
 
 
+def layer_windows(settings: ModelSettings) -> tuple[int, ...]:
+    """Tokens that each layer sees, itself included; `attention.NO_WINDOW` for a global layer."""
+    window, every, first = (getattr(settings, name, 0) for name in ("window", "global_every", "global_first"))
+
+    def is_global(layer: int) -> bool:
+        return not window or layer < first or (every > 0 and layer % every == 0)
+
+    return tuple(attention.NO_WINDOW if is_global(layer) else window for layer in range(settings.layers))
+
+
 def unstacked(params: Params, settings: ModelSettings) -> Params:
     """Parameters as `decode` reads them again and again: a tuple of layers, matrices in the type they are used in.
 
@@ -198,10 +208,10 @@ def decode(
     x = own["embedding"][tokens][:, None].astype(jnp.dtype(c.compute_dtype))
     by = attention.rotation(positions[:, None], attention.frequencies(c.head_width, c.rope_theta))
     kept = []
-    for layer, old, window in zip(own["layers"], past, cache.windows(c), strict=True):
+    for layer, old, window in zip(own["layers"], past, layer_windows(c), strict=True):
         width = old.key.shape[2]
         holds = cache.held(positions, width) if key_positions is None else key_positions
-        seen = attention.visible(positions[:, None], holds, window=window or attention.NO_WINDOW)
+        seen = attention.visible(positions[:, None], holds, window=window)
         column = positions % width if slot is None else slot
         x, new = Block(c).apply({"params": layer}, x, by, seen, old, column)
         kept.append(new)
