@@ -190,6 +190,7 @@ def _key(settings: Settings, problems: Sequence[dataset.ProblemRecord]) -> str:
         "seed": settings.seed,
         "temperature": settings.grpo.temperature,
         "sandbox": thaw(settings.sandbox),
+        **({"stop": settings.data.stop} if settings.data.stop else {}),
     }
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
 

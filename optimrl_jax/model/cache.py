@@ -10,8 +10,6 @@ import typing
 import jax
 import jax.numpy as jnp
 
-from optimrl_jax.settings import ModelSettings
-
 if typing.TYPE_CHECKING:
     from jaxtyping import Array, Float, Int
 
@@ -23,19 +21,9 @@ class KeyValue(typing.NamedTuple):
     value: "Float[Array, 's m u d']"
 
 
-def windows(settings: ModelSettings) -> tuple[int, ...]:
-    """Positions that each layer sees, itself included; 0 for a global layer, which sees everything."""
-    every, first = settings.global_every, settings.global_first
-
-    def is_global(layer: int) -> bool:
-        return layer < first or (every > 0 and layer % every == 0)
-
-    return tuple(0 if is_global(layer) else settings.window for layer in range(settings.layers))
-
-
 def columns(capacity: int, window: int) -> int:
-    """Columns of a layer that rollouts of at most `capacity` tokens need under a window; 0: no window."""
-    return min(window, capacity) if window else capacity
+    """Columns of a layer that sees `window` positions, for rollouts of at most `capacity` tokens."""
+    return min(window, capacity)
 
 
 def empty(rows: int, *, kv_heads: int, head_width: int, columns: int, dtype: typing.Any) -> KeyValue:

@@ -39,17 +39,12 @@ class Rollout(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Static shapes and pace.
-
-    `block` tokens at most are sampled between two looks at the slots; while rollouts wait, a block also ends once more
-    than `most_free` slots are free: refilling costs host time, which larger models do not notice.
-    """
+    """Static shapes, and the tokens at most that are sampled between two looks at the slots (`block`)."""
 
     slots: int
     prompt_tokens: int
     steps: int
     block: int = 32
-    most_free: int = 0
 
 
 @dataclasses.dataclass
@@ -80,6 +75,7 @@ def rollouts(
     waiting = _Waiting(params, settings, requests, plan=plan)
     decoding = jax.jit(decoder.unstacked, static_argnums=1)(params, settings)
     held: list[_Held | None] = [None] * plan.slots
+    finished: list[tuple[int, Rollout]] = []
     slots = None
     while waiting.has_more() or any(held):
         if slots is None:
@@ -92,17 +88,19 @@ def rollouts(
             decoding,
             settings,
             temperature=temperature,
-            most_free=plan.most_free if waiting.has_more() else plan.slots,
+            waits=waiting.has_more(),
             end_token=end_token,
             block=plan.block,
         )
-        is_cut = np.zeros(plan.slots, bool)
-        for slot, rollout in _ended(slots.done, progress, held, stop=stop):
-            held[slot] = None
-            is_cut[slot] = True
-            yield rollout
-        if stop is not None and is_cut.any():
-            slots = slots_lib.release(slots, is_cut)
+        # Handed out while the block runs: what the caller does with them costs the device no time.
+        yield from (rollout for _, rollout in finished)
+        finished = list(_ended(slots.done, progress, held, stop=stop))
+        is_over = np.zeros(plan.slots, bool)
+        for slot, _ in finished:
+            held[slot], is_over[slot] = None, True
+        if stop is not None:
+            slots = slots_lib.release(slots, is_over)
+    yield from (rollout for _, rollout in finished)
 
 
 def completions(found: Iterable[Rollout], *, samples: int, rows: int, steps: int) -> sampling.Completions:

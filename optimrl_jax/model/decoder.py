@@ -139,8 +139,7 @@ class Decoder(nn.Module):
             self.param("unembedding", _INIT, (c.width, c.vocabulary))
         x = table[tokens].astype(jnp.dtype(c.compute_dtype))
         by = rotary.rotation(positions, c)
-        sights = [window or attention.NO_WINDOW for window in cache.windows(c)]
-        windows = jnp.asarray(sights, jnp.int32) if c.window else None
+        windows = jnp.asarray(layer_windows(c), jnp.int32) if c.window else None
         seen = blockwise.Layout(positions, segments)
         if not c.attention_block:
             seen = attention.visible(positions, positions, query_segments=segments, key_segments=segments)
@@ -178,6 +177,16 @@ def logits(params: Params, hidden: "Float[Array, '*rest w']") -> "Float[Array, '
     """Scores over the vocabulary in float32, through the embedding table where it is tied."""
     table = params["unembedding"] if "unembedding" in params else params["embedding"].T
     return jnp.matmul(hidden, table.astype(hidden.dtype), preferred_element_type=jnp.float32)
+
+
+def layer_windows(settings: ModelSettings) -> tuple[int, ...]:
+    """Tokens that each layer sees, itself included; `attention.NO_WINDOW` for a global layer."""
+    every, first = settings.global_every, settings.global_first
+
+    def is_global(layer: int) -> bool:
+        return not settings.window or layer < first or (every > 0 and layer % every == 0)
+
+    return tuple(attention.NO_WINDOW if is_global(layer) else settings.window for layer in range(settings.layers))
 
 
 def unstacked(params: Params, settings: ModelSettings) -> Params:
@@ -218,10 +227,10 @@ def decode(
     x = own["embedding"][tokens][:, None].astype(jnp.dtype(c.compute_dtype))
     by = rotary.rotation(positions[:, None], c)
     kept = []
-    for layer, old, window in zip(own["layers"], past, cache.windows(c), strict=True):
+    for layer, old, window in zip(own["layers"], past, layer_windows(c), strict=True):
         width = old.key.shape[2]
         holds = cache.held(positions, width) if key_positions is None else key_positions
-        seen = attention.visible(positions[:, None], holds, window=window or attention.NO_WINDOW)
+        seen = attention.visible(positions[:, None], holds, window=window)
         column = positions % width if slot is None else slot
         x, new = Block(c).apply({"params": layer}, x, by, seen, old, column)
         kept.append(new)

@@ -7,7 +7,7 @@ missing one: a default in its place would load and then compute something else.
 import typing
 from collections.abc import Mapping
 
-from optimrl_jax.model import cache
+from optimrl_jax.model import decoder
 from optimrl_jax.settings import ModelSettings, SettingsError, freeze
 
 MODEL_TYPES = {"qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",
@@ -68,7 +68,7 @@ def config_of(settings: ModelSettings) -> dict[str, typing.Any]:
     kind = "qwen2" if c.has_qkv_bias else "cwm" if c.window else "llama"
     window: dict[str, typing.Any] = {}
     if c.window:
-        layer_types = [SLIDING if window else FULL for window in cache.windows(c)]
+        layer_types = [FULL if seen != c.window else SLIDING for seen in decoder.layer_windows(c)]
         window = {"sliding_window": c.window, "layer_types": layer_types}
     if kind == "qwen2":
         window |= {"use_sliding_window": bool(c.window)}

@@ -55,7 +55,7 @@ def empty(settings: ModelSettings, *, keys: "Array", slots: int, prompt_tokens: 
             columns=cache.columns(prompt_tokens + steps, window),
             dtype=jnp.dtype(settings.compute_dtype),
         )
-        for window in cache.windows(settings)
+        for window in decoder.layer_windows(settings)
     )
     return Slots(
         keys=jnp.broadcast_to(keys[0], (slots,)),
@@ -129,11 +129,11 @@ def advance(
     settings: ModelSettings,
     *,
     temperature: "float | Float[Array, '']",
-    most_free: "Int[Array, '']",
+    waits: "bool | Bool[Array, '']",
     end_token: int,
     block: int,
 ) -> tuple[Slots, Progress]:
-    """Up to `block` tokens in every live slot; stops early once none is live or more than `most_free` slots are free.
+    """Up to `block` tokens in every live slot; stops early once none is live, or one is free while a rollout waits.
 
     `params` are `decoder.unstacked`.
     """
@@ -141,7 +141,7 @@ def advance(
     def goes_on(state: tuple) -> "Bool[Array, '']":
         n, slots = state
         live = sampling.is_live(slots.done)
-        return (n < block) & live.any() & ((~live).sum() <= most_free)
+        return (n < block) & live.any() & (live.all() | ~jnp.asarray(waits))
 
     def step(state: tuple) -> tuple:
         n, slots = state

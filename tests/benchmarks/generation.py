@@ -1,9 +1,9 @@
 """Continuous batching against batches sampled at once, on completions of very uneven length, as one JSON line.
 
-`python -m tests.benchmarks.generation` samples the same rollouts both ways, round by round in turn, and prints
-`rollout_ratio`, the median over rounds of rollouts a second with refilled slots over those of batches with as many rows,
-and `rollout_ratio_one_batch`, the same against one batch of all rollouts. Lengths are close to geometric: the end token
-has the same score everywhere, and the longest completion allowed is 16 times the mean.
+`python -m tests.benchmarks.generation` samples the same rollouts each way, round by round in turn, and prints
+`rollout_ratio`, the median over rounds of rollouts a second with refilled slots over those of batches with as many
+rows, and `rollout_ratio_one_batch`, the same against one batch of all rollouts. Lengths are close to geometric: the end
+token has the same score everywhere, and the longest completion allowed is 16 times the mean.
 """
 
 import json

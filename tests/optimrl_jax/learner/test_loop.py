@@ -1,6 +1,7 @@
 """The synchronous loop: bounded staleness by construction, and a stopped run ends where an uninterrupted one does."""
 
 import dataclasses
+import itertools
 import json
 import zlib
 
@@ -59,10 +60,10 @@ class StoredExecutor:
         return found
 
 
-def run(directory, *, stops_at: int = 0, **grpo):
+def run(directory, *, stops_at: int = 0, data=DATA, **grpo):
     directory.mkdir(exist_ok=True)
     recipe = dataclasses.replace(SETTINGS.grpo, checkpoint_every=2, **grpo)
-    settings = dataclasses.replace(SETTINGS, data=DATA, grpo=recipe)
+    settings = dataclasses.replace(SETTINGS, data=data, grpo=recipe)
     executor = StoredExecutor(stops_at)
     judge = judging.Judge(RECORDS, settings)
     learner = Learner(POLICY.params, MODEL, settings)
@@ -109,3 +110,25 @@ def test_a_sampler_gives_the_same_programs_for_a_statement_whoever_comes_with_it
     assert sampler.sample(statements, 3, seed=5) == together
     assert sampler.sample(statements[:2], 3, seed=5) == together[:2]
     assert max(len(prompts.prompt(TOKENIZER, statement)) for statement in statements) <= DATA.prompt_tokens
+
+
+def test_refilled_slots_sample_the_programs_of_batches_sampled_at_once():
+    statements = [record.statement for record in RECORDS]
+    expected = Sampler(POLICY, DATA, 1.0).sample(statements, 3, seed=5)
+    slots = dataclasses.replace(DATA, slots=4)
+    assert Sampler(POLICY, slots, 1.0).sample(statements, 3, seed=5) == expected
+    text = max(itertools.chain(*expected), key=len)
+    stop = text[len(text) // 2 :][:2]
+    cut = {
+        count: Sampler(POLICY, dataclasses.replace(DATA, slots=count, stop=(stop,)), 1.0).sample(statements, 3, seed=5)
+        for count in (0, 4)
+    }
+    assert cut[0] == cut[4]
+    assert cut[0] != expected
+
+
+def test_training_on_refilled_slots_takes_the_same_steps(tmp_path):
+    _, expected = run(tmp_path / "at_once")
+    _, found = run(tmp_path / "slots", data=dataclasses.replace(DATA, slots=3))
+    for name in ("completion_tokens", "reward"):
+        assert [line[name] for line in found] == [line[name] for line in expected]

@@ -5,7 +5,6 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,8 +69,10 @@ def _nothing() -> None:
 ROWS = st.lists(st.lists(st.integers(1, 12), max_size=4).filter(lambda row: sum(row) <= 23), min_size=2, max_size=2)
 
 
-@settings(max_examples=30, deadline=None)
-@given(rows=ROWS, block=st.sampled_from([1, 4, 5, 23, 32]), window=st.sampled_from([1, 3, 1 << 30]), seed=st.integers(0, 99))
+@settings(max_examples=15, deadline=None)
+@given(
+    rows=ROWS, block=st.sampled_from([1, 4, 5, 23, 32]), window=st.sampled_from([1, 3, 1 << 30]), seed=st.integers(0, 99)
+)
 def test_blocks_equal_the_dense_rows_with_their_gradients(rows, block, window, seed):
     layout = packed_layout(rows, 23)
     *inputs, weight = arrays_of(layout, seed=seed)

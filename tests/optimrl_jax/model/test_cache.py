@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from optimrl_jax.model import attention, cache
+from optimrl_jax.model import attention, cache, decoder
 from tests.optimrl_jax.model import windowed
 
 DRAW = np.random.default_rng(0)
@@ -16,8 +16,8 @@ def test_columns_of_a_ring_of_four_after_position_five():
 
 
 def test_a_layer_without_a_window_has_a_column_for_every_position():
-    assert [cache.columns(20, window) for window in (0, 6, 40)] == [20, 6, 20]
-    assert cache.windows(windowed.SETTINGS) == (0, 5, 5)
+    assert [cache.columns(20, window) for window in (attention.NO_WINDOW, 6, 40)] == [20, 6, 20]
+    assert decoder.layer_windows(windowed.SETTINGS) == (attention.NO_WINDOW, 5, 5)
 
 
 @pytest.mark.parametrize("columns", [1, 3, 7, 16])

@@ -16,7 +16,7 @@ END, STEPS, SAMPLES, LONGEST = 29, 12, 3, 8
 PROMPTS = [np.array(ids) for ids in ([5, 6, 7], [9, 8, 7, 6, 5, 4], [11], [3, 2, 8, 30, 12, 25, 4, 9])]
 ROWS = len(PROMPTS) * SAMPLES
 KEYS = sampling.row_keys(jax.random.key(3), np.arange(ROWS))
-PLAN = continuous.Plan(slots=5, prompt_tokens=LONGEST, steps=STEPS, block=4, most_free=1)
+PLAN = continuous.Plan(slots=5, prompt_tokens=LONGEST, steps=STEPS, block=4)
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"
 
 
@@ -75,7 +75,7 @@ def test_rollouts_equal_those_of_a_batch_sampled_at_once(temperature):
     assert_same(gathered(stream(requests(), temperature=temperature)), at_once(temperature))
 
 
-@pytest.mark.parametrize("change", [{"slots": 1}, {"slots": 16}, {"block": 1}, {"most_free": 4}], ids=str)
+@pytest.mark.parametrize("change", [{"slots": 1}, {"slots": 16}, {"block": 1}], ids=str)
 def test_neither_slots_nor_pace_change_a_rollout(change):
     assert_same(gathered(stream(requests(), plan=dataclasses.replace(PLAN, **change))), at_once())
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimrl_jax.model import attention, cache, decoder
+from optimrl_jax.model import attention, decoder
 from tests.optimrl_jax.model import tiny
 
 
@@ -19,8 +19,8 @@ def _scores(tree: decoder.Params, tokens: jax.Array) -> jax.Array:
     positions = jnp.arange(len(tokens))[None]
     by = attention.rotation(positions, attention.frequencies(c.head_width, c.rope_theta))
     x = own["embedding"][tokens][None]
-    for layer, window in zip(own["layers"], cache.windows(c), strict=True):
-        seen = attention.visible(positions, positions, window=window or attention.NO_WINDOW)
+    for layer, window in zip(own["layers"], decoder.layer_windows(c), strict=True):
+        seen = attention.visible(positions, positions, window=window)
         x, _ = decoder.Block(c).apply({"params": layer}, x, by, seen)
     x = decoder.RMSNorm(c.norm_epsilon).apply({"params": own["final_norm"]}, x)
     return jax.nn.log_softmax(decoder.logits(own, x)[0])
