@@ -71,7 +71,10 @@ ROWS = st.lists(st.lists(st.integers(1, 12), max_size=4).filter(lambda row: sum(
 
 @settings(max_examples=15, deadline=None)
 @given(
-    rows=ROWS, block=st.sampled_from([1, 4, 5, 23, 32]), window=st.sampled_from([1, 3, 1 << 30]), seed=st.integers(0, 99)
+    rows=ROWS,
+    block=st.sampled_from([1, 4, 5, 23, 32]),
+    window=st.sampled_from([1, 3, 1 << 30]),
+    seed=st.integers(0, 99),
 )
 def test_blocks_equal_the_dense_rows_with_their_gradients(rows, block, window, seed):
     layout = packed_layout(rows, 23)

@@ -9,7 +9,6 @@ import numpy as np
 from optimrl_jax.model import attention, decoder
 from tests.optimrl_jax.model import tiny
 
-
 SETTINGS = dataclasses.replace(tiny.SETTINGS, layers=3, window=5, global_every=3)
 
 
