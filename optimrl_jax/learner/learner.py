@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from optimrl_jax import settings as settings_lib
 from optimrl_jax.data import packing
 from optimrl_jax.learner import batches, loss, update
 from optimrl_jax.learner.queue import Group
@@ -24,7 +25,7 @@ class Learner:
         self._grpo = grpo
         objective = functools.partial(
             loss.clipped_surrogate,
-            settings=model,
+            settings=settings_lib.computed_as(model, settings.model),
             temperature=grpo.temperature,
             epsilon_low=grpo.epsilon_low,
             epsilon_high=grpo.epsilon_high,

@@ -197,5 +197,4 @@ def _added(whole: "Array", part: "Array", index: "Array", block: int) -> "Array"
 
 def _joined(blocks: "Float[Array, 'blocks s m g q *rest']") -> "Float[Array, 's m g t *rest']":
     """Blocks along the leading axis back into the token axis."""
-    s, m, g, q = blocks.shape[1:5]
-    return jnp.moveaxis(blocks, 0, 3).reshape(s, m, g, -1, *blocks.shape[5:])
+    return jnp.moveaxis(blocks, 0, 3).reshape(*blocks.shape[1:4], -1, *blocks.shape[5:])
