@@ -58,7 +58,8 @@ def test_chunks_equal_the_dense_scores_with_their_gradients(s, t, chunk, table, 
     (_, found), grads = value_and_grads(*inputs, chunk=chunk, temperature=0.7)
     (_, expected), expected_grads = value_and_grads(*inputs, chunk=0, temperature=0.7)
     for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+        # Scores reach 50 here, and the entropy is a difference of sums of them.
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
     for one, other in zip(jax.tree.leaves(grads), jax.tree.leaves(expected_grads), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
