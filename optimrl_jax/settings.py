@@ -65,7 +65,7 @@ class ModelSettings:
     compute_dtype: str = setting("float32", "activations", one_of("float32", "bfloat16"))
     remat: str = setting(
         "none",
-        "what the backward pass computes again: nothing, all of a block but its input, or all but matrix products",
+        "what the backward pass computes again: nothing, all of a block, or all but products with weights",
         one_of("none", "block", "dots"),
     )
     attention_block: int = setting(
@@ -74,6 +74,12 @@ class ModelSettings:
     logits_chunk: int = setting(
         0, "tokens of a row whose scores over the vocabulary exist at once in the loss; 0: the whole row", NOT_NEGATIVE
     )
+
+
+def computed_as(model: ModelSettings, own: ModelSettings) -> ModelSettings:
+    """`model` with what `own` says about memory and time of training: fields that change no weight and no result."""
+    names = ("remat", "attention_block", "logits_chunk")
+    return dataclasses.replace(model, **{name: getattr(own, name) for name in names})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from optimrl_jax import settings as settings_lib
 from optimrl_jax.data import packing
 from optimrl_jax.learner import batches, loss, processes, update
 from optimrl_jax.learner.queue import Group
@@ -24,7 +25,7 @@ class Learner:
         self._grpo = grpo
         self.trainer = update.Trainer(
             params,
-            objective(model, grpo),
+            objective(settings_lib.computed_as(model, settings.model), grpo),
             update.optimizer_of(grpo, ends_at=1.0),
             mesh=settings.mesh,
             micro_rows=settings.data.micro_rows,

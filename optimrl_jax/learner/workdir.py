@@ -32,7 +32,7 @@ def reuse_compiled_programs(workdir: pathlib.Path) -> None:
 def write_model(workdir: pathlib.Path, model: settings_lib.ModelSettings) -> None:
     """Stores the shape of the policy; raises UserError where the workdir belongs to a policy of another shape."""
     path = workdir / POLICY_FILE
-    if path.exists() and read_model(workdir) != model:
+    if path.exists() and settings_lib.computed_as(read_model(workdir), model) != model:
         raise UserError(f"--workdir = {str(workdir)!r}: expected a policy of the shape asked for, see {path}")
     _write(path, dataclasses.asdict(model))
 

@@ -123,7 +123,9 @@ def _backward(block: int, kept: tuple, grad: "Float[Array, 's m g t d']") -> tup
 
     def of_block(carry: tuple["Array", "Array"], part: tuple["Array", "Array"]) -> tuple[tuple, "Array"]:
         index, first = part
-        own, own_grad, own_total, own_along = (_at(x, index, block, axis=3) for x in (query, grad, log_total, along))
+        own, own_grad, own_total, own_along = (
+            _at(x, index, block, axis=3) for x in (query, grad, log_total, along)
+        )
 
         def visit(other: "Int[Array, '']", found: _Grads) -> _Grads:
             weights = jnp.exp(_scores(own, key, layout, window, index, other, block) - own_total[..., None])
@@ -195,5 +197,4 @@ def _added(whole: "Array", part: "Array", index: "Array", block: int) -> "Array"
 
 def _joined(blocks: "Float[Array, 'blocks s m g q *rest']") -> "Float[Array, 's m g t *rest']":
     """Blocks along the leading axis back into the token axis."""
-    s, m, g = blocks.shape[1:4]
-    return jnp.moveaxis(blocks, 0, 3).reshape(s, m, g, -1, *blocks.shape[5:])
+    return jnp.moveaxis(blocks, 0, 3).reshape(*blocks.shape[1:4], -1, *blocks.shape[5:])

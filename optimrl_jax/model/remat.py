@@ -8,18 +8,18 @@ import jax
 
 from optimrl_jax.model import blockwise
 
-_DOTS = jax.checkpoint_policies.save_from_both_policies(
-    jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
-    jax.checkpoint_policies.save_only_these_names(blockwise.ATTENDED),
-)
-# Values: what is kept beside the input of the block; None is nothing.
-POLICIES = {"block": None, "dots": _DOTS}
+_POLICIES = jax.checkpoint_policies
+_BLOCK = _POLICIES.save_only_these_names(blockwise.ATTENDED)
+POLICIES = {
+    "block": _BLOCK,
+    "dots": _POLICIES.save_from_both_policies(_POLICIES.dots_with_no_batch_dims_saveable, _BLOCK),
+}
 
 
 def rematerialized(block: type[nn.Module], remat: str) -> type[nn.Module]:
-    """`block` under the policy `remat`: "none" keeps everything, "block" its input alone, "dots" also the results of
-    products with weights and of blockwise attention.
+    """`block` under the policy `remat`: what its backward pass keeps beside the input of the block.
 
+    "none" keeps everything, "block" what blockwise attention found, "dots" also the results of products with weights.
     For blocks that are scanned: there the loop already keeps the compiler from sharing what is computed twice.
     """
     if remat == "none":

@@ -1,11 +1,17 @@
-"""Figures of the learner at the size of the quickstart: tokens/s of generation and of the update, and peak memory.
+"""Figures of the learner: tokens/s of generation and update, what share of the machine that is, memory, and growth.
 
-`python -m tests.benchmarks.learner` prints one JSON line. Rates are of the best of five runs after compilation;
-`cpu_s` figures are seconds of processor time, which a busy neighbour disturbs less than wall time.
+`python -m tests.benchmarks.learner [--trl=DIR]` prints one JSON line: on CPU for the model of the quickstart, on a GPU
+for the shape of Qwen2.5-1.5B in packed rows of 32,768 tokens. Rates are of the best of a few runs after compilation;
+`cpu_s` figures are of processor time, which a busy neighbour disturbs less than wall time. `mfu` is over the datasheet
+of a known accelerator and elsewhere over the best matrix product of this call, `bandwidth_share` likewise.
+`trl_rollout_ratio` is null where the environment that `tests.benchmarks.trl.setup` makes is absent.
 """
 
+import argparse
 import json
+import pathlib
 import resource
+import sys
 import time
 from collections.abc import Callable
 
@@ -13,43 +19,90 @@ import jax
 import numpy as np
 
 from optimrl_jax.arrays import Rollouts
+from optimrl_jax.data.packing import Packed
 from optimrl_jax.learner import streams
 from optimrl_jax.learner.learner import Learner
 from optimrl_jax.learner.queue import Group
 from optimrl_jax.model import decoder, sampling
-from optimrl_jax.settings import Settings
+from optimrl_jax.settings import DataSettings, GrpoSettings, ModelSettings, Settings
+from tests.benchmarks import machine, model_costs
+from tests.benchmarks.trl import compare, setup
 
-REPEATS = 5
-SETTINGS = Settings()
+QWEN = ModelSettings(
+    width=1536,
+    layers=28,
+    heads=12,
+    kv_heads=2,
+    head_width=128,
+    mlp_width=8960,
+    vocabulary=151_936,
+    rope_theta=1e6,
+    compute_dtype="bfloat16",
+    remat="block",
+    attention_block=1024,
+    logits_chunk=512,
+)
+LARGE = Settings(
+    model=QWEN,
+    data=DataSettings(prompt_tokens=512, completion_tokens=7680, row_tokens=32_768, micro_rows=1),
+    grpo=GrpoSettings(problems=1, rollouts=16),
+)
+LEAN = ModelSettings(attention_block=128, logits_chunk=128, remat="block")
+LOSS_AT_SIZE = {"tokens": 32_768, "vocabulary": 152_064, "width": 64, "chunk": 256}
+REPEATS = {"cpu": 5, "gpu": 2}
 
 
 def main() -> None:
-    params = decoder.initial(SETTINGS.model, streams.key(0, "parameters"))
-    completions = generate(params)
+    parser = argparse.ArgumentParser(description="Measures generation and update of the learner.")
+    parser.add_argument("--trl", type=pathlib.Path, default=setup.DIRECTORY, help="environment of the comparison")
+    flags = parser.parse_args()
+    platform = jax.default_backend()
+    is_large = platform == "gpu"
+    repeats = REPEATS.get(platform, 2)
+    found = rates(LARGE if is_large else Settings(), repeats=repeats)
+    lengths = (4096, 8192, 16_384, 32_768) if is_large else (256, 512, 1024, 2048)
+    found |= growth(QWEN if is_large else LEAN, lengths, repeats=repeats)
+    found["trl_rollout_ratio"] = trl_rollout_ratio(flags.trl)
+    found["loss_memory_share"] = model_costs.loss_memory_share(**LOSS_AT_SIZE)
+    print(json.dumps({"platform": platform, "device": jax.devices()[0].device_kind, **found}))
+
+
+def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
+    """Tokens a second of generation and update, what share of the machine they use, and the peak of memory."""
+    params = decoder.initial(settings.model, streams.key(0, "parameters"))
+    # Actors hold weights in the dtype they compute in: a step reads every one of them.
+    narrow = jax.tree.map(lambda x: x.astype(settings.model.compute_dtype), params)
+    completions = generate(narrow, settings)
     rows, steps = completions.tokens.shape
-    generate_s, generate_cpu_s = best(lambda: generate(params))
-    learner = Learner(params, SETTINGS.model, SETTINGS)
-    groups = grouped(completions)
+    generate_s, generate_cpu_s = best(lambda: generate(narrow, settings), repeats=repeats)
+    learner = Learner(params, settings.model, settings)
+    groups = grouped(completions, settings)
     trained = learner.learn(groups)["trained_tokens"]
-    update_s, update_cpu_s = best(lambda: learner.learn(groups))
-    figures = {
-        "platform": jax.default_backend(),
+    update_s, update_cpu_s = best(lambda: learner.learn(groups), repeats=repeats)
+    tokens = settings.data.prompt_tokens + steps
+    context = settings.data.prompt_tokens + steps / 2
+    peak = machine.peak(settings.model.compute_dtype)
+    read_bytes = steps * model_costs.decode_bytes(settings.model, rows=rows, context=context)
+    return {
         "generate_tokens_per_s": rows * steps / generate_s,
         "generate_tokens_per_cpu_s": rows * steps / generate_cpu_s,
         "update_tokens_per_s": trained / update_s,
         "update_tokens_per_cpu_s": trained / update_cpu_s,
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "mfu": model_costs.update_flops(settings.model, [tokens] * rows) / update_s / peak.flops_per_s,
+        "bandwidth_share": read_bytes / generate_s / peak.bytes_per_s,
+        "peak_flops_per_s": peak.flops_per_s,
+        "peak_bytes_per_s": peak.bytes_per_s,
+        "peak_memory_bytes": peak_memory_bytes(),
     }
-    print(json.dumps(figures))
 
 
-def generate(params: decoder.Params) -> sampling.Completions:
+def generate(params: decoder.Params, settings: Settings) -> sampling.Completions:
     """One step's rollouts, every row to its last token: the end token here is one that no row samples."""
-    grpo, data = SETTINGS.grpo, SETTINGS.data
+    grpo, data = settings.grpo, settings.data
     shape = (grpo.problems, data.prompt_tokens)
     found = sampling.generate(
         params,
-        SETTINGS.model,
+        settings.model,
         prompts=np.full(shape, 5, np.int32),
         prompt_mask=np.ones(shape, bool),
         keys=sampling.row_keys(streams.key(0, "rollouts"), np.arange(grpo.problems * grpo.rollouts)),
@@ -61,9 +114,9 @@ def generate(params: decoder.Params) -> sampling.Completions:
     return jax.tree.map(np.asarray, found)
 
 
-def grouped(completions: sampling.Completions) -> list[Group]:
+def grouped(completions: sampling.Completions, settings: Settings) -> list[Group]:
     """The completions as groups with random rewards."""
-    grpo, prompt = SETTINGS.grpo, SETTINGS.data.prompt_tokens
+    grpo, prompt = settings.grpo, settings.data.prompt_tokens
     draw = np.random.default_rng(0)
     before = ((0, 0), (prompt, 0))
     groups = []
@@ -79,10 +132,48 @@ def grouped(completions: sampling.Completions) -> list[Group]:
     return groups
 
 
-def best(call: Callable[[], object]) -> tuple[float, float]:
+def growth(model: ModelSettings, lengths: tuple[int, ...], *, repeats: int) -> dict[str, float]:
+    """Exponents of time and memory of loss and gradients of one row that holds one sequence, over its length."""
+    params = decoder.initial(model, streams.key(0, "parameters"))
+    seconds, needed = [], []
+    for length in lengths:
+        compiled = model_costs.compiled_update(model, rows=1, row_tokens=length)
+        rows = jax.device_put(one_sequence(length))
+        seconds.append(best(lambda c=compiled, r=rows: jax.block_until_ready(c(params, r)), repeats=repeats)[0])
+        needed.append(model_costs.temporary_bytes(compiled))
+    return {
+        "update_growth_exponent": model_costs.growth_exponent(lengths, seconds),
+        "memory_growth_exponent": model_costs.growth_exponent(lengths, needed),
+        "memory_bytes_by_row_tokens": dict(zip(map(str, lengths), needed, strict=True)),
+    }
+
+
+def one_sequence(length: int) -> Packed:
+    ones = np.ones((1, length), np.int32)
+    weight = np.ones((1, length), np.float32)
+    per_token = {"weight": weight, "advantage": weight, "log_prob": -weight}
+    return Packed(5 * ones, np.arange(length, dtype=np.int32)[None], ones, per_token)
+
+
+def trl_rollout_ratio(directory: pathlib.Path) -> float | None:
+    python = setup.python_of(directory)
+    if not python.exists():
+        print(f"{directory} has no environment with TRL: python -m tests.benchmarks.trl.setup", file=sys.stderr)
+        return None
+    return compare.rollout_ratio(python)
+
+
+def peak_memory_bytes() -> int:
+    """Of the device where it says so, else of the process."""
+    statistics = jax.devices()[0].memory_stats() or {}
+    process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return statistics.get("peak_bytes_in_use", process)
+
+
+def best(call: Callable[[], object], *, repeats: int) -> tuple[float, float]:
     """Least wall seconds and least processor seconds of a few calls."""
     wall_s, cpu_s = [], []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         started = time.perf_counter(), time.process_time()
         call()
         wall_s.append(time.perf_counter() - started[0])

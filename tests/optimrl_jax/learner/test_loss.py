@@ -1,11 +1,14 @@
 """The clipped surrogate against a loop over unpacked rollouts, its gradient too, and the ratio's two policies."""
 
+import dataclasses
 import functools
 
 import jax
 import numpy as np
+import pytest
 
 from optimrl_jax.learner import batches, loss
+from tests.benchmarks.model_costs import compiled_update, growth_exponent, temporary_bytes
 from tests.optimrl_jax.learner.groups import copied_params, group
 from tests.optimrl_jax.model import tiny
 
@@ -18,6 +21,8 @@ OBJECTIVE = jax.jit(
         has_aux=True,
     )
 )
+
+LEAN = {"attention_block": 4, "logits_chunk": 3}
 
 
 def moved(by: float = 0.02) -> dict:
@@ -77,3 +82,41 @@ def test_a_fully_masked_batch_has_loss_zero_and_no_gradient():
     (value, _), grads = OBJECTIVE(copied_params(), empty)
     assert float(value) == 0
     assert all(not np.asarray(leaf).any() for leaf in jax.tree.leaves(grads))
+
+
+@functools.cache
+def lean(remat: str):
+    own = dataclasses.replace(tiny.SETTINGS, **LEAN, remat=remat)
+    plain = functools.partial(loss.clipped_surrogate, temperature=1.0, epsilon_low=LOW, epsilon_high=HIGH)
+    return jax.jit(jax.value_and_grad(functools.partial(plain, settings=own), has_aux=True))
+
+
+@pytest.mark.parametrize("remat", ["none", "block", "dots"])
+def test_blocks_chunks_and_what_is_computed_again_change_no_loss_and_no_gradient(remat):
+    rows, _ = packed_rows([group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, -1, -1))])
+    params = moved()
+    (expected, sums), expected_grads = OBJECTIVE(params, rows)
+    (found, found_sums), grads = lean(remat)(params, rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    for name, value in sums.items():
+        np.testing.assert_allclose(found_sums[name], value, rtol=1e-3, atol=1e-3)
+    for one, other in zip(jax.tree.leaves(grads), jax.tree.leaves(expected_grads), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-3 * max(1.0, float(np.abs(other).max())))
+
+
+def test_a_packed_row_in_blocks_has_the_gradients_of_single_rollouts_in_dense_rows():
+    groups = [group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, -1, -1))]
+    params = moved()
+    (value, _), together = lean("block")(params, packed_rows(groups, row_tokens=32, rows=4)[0])
+    (alone_value, _), alone = OBJECTIVE(params, packed_rows(groups, row_tokens=12)[0])
+    np.testing.assert_allclose(value, alone_value, rtol=1e-4)
+    for left, right in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_allclose(left, right, atol=2e-3 * max(1.0, float(np.abs(right).max())))
+
+
+@pytest.mark.parametrize(("blocks", "least", "most"), [(0, 1.8, 2.1), (64, 0.9, 1.1)], ids=["dense", "blockwise"])
+def test_memory_grows_with_the_square_of_a_dense_row_and_in_line_with_one_in_blocks(blocks, least, most):
+    model = dataclasses.replace(tiny.SETTINGS, attention_block=blocks)
+    lengths = (512, 2048)
+    needed = [temporary_bytes(compiled_update(model, rows=1, row_tokens=length)) for length in lengths]
+    assert least < growth_exponent(lengths, needed) < most

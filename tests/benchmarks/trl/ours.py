@@ -1,0 +1,86 @@
+"""Edge: this project's side of the comparison: one update for each line on standard input, as `train.py` does it.
+
+Generation, text, rewards and update of one batch; prints the seconds they took together.
+"""
+
+import dataclasses
+import json
+import sys
+import time
+
+import jax
+import numpy as np
+from tokenizers import Tokenizer, models
+
+from optimrl_jax.learner import streams
+from optimrl_jax.learner.actor import joined
+from optimrl_jax.learner.learner import Learner
+from optimrl_jax.learner.queue import Group
+from optimrl_jax.model import decoder, sampling
+from optimrl_jax.settings import ModelSettings, Settings
+
+END = 1
+
+
+def settings_of(shape: dict) -> Settings:
+    """Rows of one rollout each: all have the same length, so that nothing is padded."""
+    base = Settings(model=dataclasses.replace(ModelSettings(), **shape["model"]))
+    tokens = shape["prompt_tokens"] + shape["completion_tokens"]
+    sizes = {"prompt_tokens": shape["prompt_tokens"], "completion_tokens": shape["completion_tokens"]}
+    data = dataclasses.replace(base.data, **sizes, row_tokens=tokens, micro_rows=shape["micro_rows"])
+    grpo = dataclasses.replace(base.grpo, problems=shape["problems"], rollouts=shape["rollouts"])
+    return dataclasses.replace(base, data=data, grpo=grpo)
+
+
+def tokenizer_of(vocabulary: int) -> Tokenizer:
+    words = {"<pad>": 0, "<end>": END} | {f"t{index}": index for index in range(2, vocabulary)}
+    return Tokenizer(models.WordLevel(words, unk_token="<pad>"))
+
+
+def sampled(params: decoder.Params, settings: Settings, update: int) -> sampling.Completions:
+    grpo, data = settings.grpo, settings.data
+    shape = (grpo.problems, data.prompt_tokens)
+    found = sampling.generate(
+        params,
+        settings.model,
+        prompts=np.full(shape, 5, np.int32),
+        prompt_mask=np.ones(shape, bool),
+        keys=sampling.row_keys(streams.key(0, "rollouts", update), np.arange(grpo.problems * grpo.rollouts)),
+        temperature=grpo.temperature,
+        samples=grpo.rollouts,
+        steps=data.completion_tokens,
+        end_token=END,
+    )
+    return jax.tree.map(np.asarray, found)
+
+
+def rewarded(completions: sampling.Completions, tokenizer: Tokenizer, settings: Settings, update: int) -> list[Group]:
+    samples, prompt = settings.grpo.rollouts, np.full(settings.data.prompt_tokens, 5, np.int32)
+    groups = []
+    for problem in range(settings.grpo.problems):
+        own = jax.tree.map(lambda x, at=problem * samples: x[at : at + samples], completions)
+        rows = zip(own.tokens, own.length, strict=True)
+        texts = tokenizer.decode_batch([tokens[:length].tolist() for tokens, length in rows])
+        reward = np.array([len(text) % 7 for text in texts], np.float32)
+        rollouts = joined(prompt, own, version=update, longest=len(prompt))
+        is_valid = np.ones(samples, bool)
+        groups.append(Group(rollouts, reward, is_valid, is_valid, is_valid, problem=np.int32(problem)))
+    return groups
+
+
+def main() -> None:
+    shape = json.loads(sys.argv[1])
+    settings = settings_of(shape)
+    tokenizer = tokenizer_of(settings.model.vocabulary)
+    learner = Learner(decoder.initial(settings.model, streams.key(0, "parameters")), settings.model, settings)
+    for update in range(shape["updates"]):
+        if not sys.stdin.readline():
+            return
+        started_s = time.perf_counter()
+        completions = sampled(learner.trainer.state.params, settings, update)
+        learner.learn(rewarded(completions, tokenizer, settings, update))
+        print(json.dumps({"seconds": time.perf_counter() - started_s}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
