@@ -1,16 +1,22 @@
-"""Published weights as the start of a job: named by one setting, with a foreign tokenizer, refused where they misfit."""
+"""Published weights as the start of a job: named by one setting, with a tokenizer, refused where they misfit."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
 
+import jax
+import numpy as np
 import pytest
 import tokenizers
 
+from optimrl_jax import sft, train
 from optimrl_jax.commands import UserError
 from optimrl_jax.data import tokenizer as tokenizer_lib
-from optimrl_jax.model import pretrained
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.learner import checkpoints, workdir
+from optimrl_jax.model import pretrained, weights
+from optimrl_jax.settings import DataSettings, ModelSettings, Settings, SftSettings
+from tests.optimrl_jax import records
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 ROLES = {"pad": "<pad>", "end": "</s>", "program": "<code>"}
@@ -69,3 +75,31 @@ def test_a_setting_names_weights_or_the_workdir_of_a_job(source, expected):
 
 def test_a_directory_with_a_configuration_names_weights():
     assert pretrained.is_named(str(GOLDENS / "cwm"))
+
+
+def test_supervised_training_begins_at_the_weights_and_leaves_a_policy_with_their_tokenizer(tmp_path):
+    source = checkpoint(tmp_path / "m", foreign(29, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]))
+    settings = Settings(
+        sft=SftSettings(init_from=str(source), steps=1, batch=2, learning_rate=1e-9, warmup_steps=0),
+        data=DataSettings(prompt_tokens=40, completion_tokens=40, row_tokens=80, micro_rows=1),
+    )
+    job = tmp_path / "job"
+    job.mkdir()
+    start = sft._start(job, [records.record()], settings)
+    workdir.write_model(job, start.settings)
+    sft.SupervisedRun(job, [records.record()], start, settings=settings).run()
+    policy = checkpoints.load_policy(job)
+    expected, params = weights.load(GOLDENS / "cwm")
+    assert policy.settings == expected
+    assert (policy.tokenizer.pad, policy.tokenizer.end, policy.tokenizer.program) == (0, 2, 1)
+    jax.tree.map(lambda found, wanted: np.testing.assert_allclose(found, wanted, atol=1e-7), policy.params, params)
+
+
+def test_reinforcement_learning_can_begin_at_weights_or_at_a_job(tmp_path):
+    source = checkpoint(tmp_path / "m", foreign(29, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]))
+    settings = Settings()
+    settings = dataclasses.replace(settings, grpo=dataclasses.replace(settings.grpo, init_from=str(source)))
+    assert train._policy(settings).settings.window == 8
+    settings = dataclasses.replace(settings, grpo=dataclasses.replace(settings.grpo, init_from=str(tmp_path)))
+    with pytest.raises(UserError, match="expected the workdir of a job"):
+        train._policy(settings)
