@@ -33,6 +33,8 @@ def main(job: Job) -> None:
     start = _start(job.workdir, records, settings)
     workdir.write_model(job.workdir, start.settings)
     run = SupervisedRun(job.workdir, _fitting(records, start.tokenizer, settings), start, settings=settings)
+    # The trainer has a copy of its own; these would stay in memory to the last step.
+    del start
     try:
         figures = run.run()
     except update.DivergedError as error:

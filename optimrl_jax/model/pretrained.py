@@ -47,6 +47,7 @@ def load(source: str, model: ModelSettings) -> Pretrained:
         settings, params, tokenizer = gguf.load(path)
     else:
         path = pathlib.Path(source)
+        weights.read_settings(path)  # first, so that a path without weights is not reported as one without tokenizer
         tokenizer = tokenizer_lib.load(path)
         settings, params = weights.load(path)
     if tokenizer.size > settings.vocabulary:

@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from optimrl_jax.commands import UserError
 from optimrl_jax.learner import mesh as mesh_lib
-from optimrl_jax.model import decoder, families, hf_config, layout, weights
+from optimrl_jax.model import decoder, families, hf_config, layout, sampling, weights
 from optimrl_jax.settings import SettingsError
 from tests.optimrl_jax.model import tiny
 
@@ -72,6 +72,27 @@ def test_decoding_token_by_token_honours_the_window(name):
             slot=np.int32(at),
         )
         np.testing.assert_allclose(found, logits[:, at], atol=1e-4)
+
+
+def test_samples_beyond_the_window_have_teacher_forced_log_probabilities():
+    settings, params = weights.load(GOLDENS / "cwm")
+    prompts = np.arange(24, dtype=np.int32).reshape(2, 12)
+    mask = np.arange(12) < np.array([[12], [5]])
+    found = sampling.generate(
+        params,
+        settings,
+        prompts=prompts,
+        prompt_mask=mask,
+        keys=sampling.row_keys(jax.random.key(0), np.arange(4)),
+        temperature=1.0,
+        samples=2,
+        steps=16,
+        end_token=99,
+    )
+    for row in range(4):
+        prompt = prompts[row // 2][mask[row // 2]]
+        expected = tiny.log_probs(params, settings, np.concatenate([prompt, found.tokens[row]]))[len(prompt) - 1 :]
+        np.testing.assert_allclose(found.log_prob[row], expected, atol=2e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -73,6 +73,11 @@ def test_a_setting_names_weights_or_the_workdir_of_a_job(source, expected):
     assert pretrained.is_named(source) == expected
 
 
+def test_a_directory_without_weights_is_one_clear_line(tmp_path):
+    with pytest.raises(UserError, match=r"config.json: expected the file of a Hugging Face checkpoint"):
+        pretrained.load(str(tmp_path), ModelSettings())
+
+
 def test_a_directory_with_a_configuration_names_weights():
     assert pretrained.is_named(str(GOLDENS / "cwm"))
 
