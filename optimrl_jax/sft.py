@@ -37,6 +37,8 @@ def main(job: Job) -> None:
     params = start.params if start else decoder.initial(model, streams.key(settings.seed, "parameters"))
     workdir.write_model(own, model)
     run = SupervisedRun(job.workdir, corpus, params, model=model, settings=settings)
+    # The trainer has a copy of its own; these would stay in memory to the last step.
+    del start, params
     try:
         figures = run.run()
     except update.DivergedError as error:

@@ -29,33 +29,31 @@ FIELDS = {
 }
 # Splits before merges, by the name that GGUF gives to a way of splitting.
 DIGITS_ALONE = ("smollm",)
+TOKENIZER_FIELDS = ("model", "pre", "tokens", "token_type", "merges")
+CONTROL = gguf.TokenType.CONTROL
 INTERLEAVED = ("attn_q", "attn_k")
 
 
 def load(
     path: str | pathlib.Path, *, dtype: str = "float32", placement: weights.Placement | None = None
-) -> tuple[ModelSettings, decoder.Params]:
-    """Settings and parameters of a GGUF file, dequantized one tensor at a time.
+) -> tuple[ModelSettings, decoder.Params, tokenizer_lib.Tokenizer]:
+    """Settings, parameters (dequantized one tensor at a time) and tokenizer of a GGUF file.
 
-    Raises UserError, in one line, for a file that is none, another architecture, or tensors that do not fit.
+    Raises UserError, in one line, for a file that is none, another architecture, tensors that do not fit, or a
+    tokenizer that is not a byte-level BPE split like SmolLM2's.
     """
-    reader = _reader(pathlib.Path(path))
-    settings = _settings(reader, pathlib.Path(path))
+    path = pathlib.Path(path)
+    reader = _reader(path)
+    settings, tokenizer = _settings(reader, path), _tokenizer(reader, path)
     stored = _Tensors(reader, settings)
-    return settings, weights.assemble(
-        settings, stored, names=layout.GGUF, source=pathlib.Path(path), dtype=dtype, placement=placement
-    )
+    params = weights.assemble(settings, stored, names=layout.GGUF, source=path, dtype=dtype, placement=placement)
+    return settings, params, tokenizer
 
 
-def load_tokenizer(path: str | pathlib.Path) -> tokenizer_lib.Tokenizer:
-    """The byte-level BPE tokenizer of a GGUF file; raises UserError for another kind."""
-    reader = _reader(pathlib.Path(path))
-    kind, split = (_field(reader, f"tokenizer.ggml.{name}", pathlib.Path(path)) for name in ("model", "pre"))
+def _tokenizer(reader: gguf.GGUFReader, path: pathlib.Path) -> tokenizer_lib.Tokenizer:
+    kind, split, tokens, kinds, merges = (_field(reader, f"tokenizer.ggml.{name}", path) for name in TOKENIZER_FIELDS)
     if kind != "gpt2" or split not in DIGITS_ALONE:
         raise UserError(f"{path}, tokenizer {kind}/{split}: expected gpt2/{' or gpt2/'.join(DIGITS_ALONE)}")
-    tokens, kinds, merges = (
-        _field(reader, f"tokenizer.ggml.{name}", pathlib.Path(path)) for name in ("tokens", "token_type", "merges")
-    )
     model = tokenizers.Tokenizer(
         tokenizers.models.BPE(
             vocab={token: index for index, token in enumerate(tokens)},
@@ -69,8 +67,7 @@ def load_tokenizer(path: str | pathlib.Path) -> tokenizer_lib.Tokenizer:
         ]
     )
     model.decoder = tokenizers.decoders.ByteLevel()
-    special = [token for token, kind in zip(tokens, kinds, strict=True) if kind == gguf.TokenType.CONTROL]
-    model.add_special_tokens(special)
+    model.add_special_tokens([token for token, kind in zip(tokens, kinds, strict=True) if kind == CONTROL])
     return tokenizer_lib.foreign(model, source=str(path))
 
 

@@ -32,6 +32,8 @@ ROPE_FIELDS = {
     },
 }
 YARN_DEFAULTS = {"beta_slow": 1.0, "beta_fast": 32.0}
+# Their class stretches where the file says nothing.
+STRETCHED = ("cwm",)
 FULL, SLIDING = "full_attention", "sliding_attention"
 Config = Mapping[str, typing.Any]
 
@@ -65,11 +67,14 @@ def settings_of(config: Config) -> ModelSettings:
 def config_of(settings: ModelSettings) -> dict[str, typing.Any]:
     """The `config.json` of a decoder: the inverse of `settings_of` for all that says what the model computes."""
     c = settings
-    kind = "qwen2" if c.has_qkv_bias else "cwm" if c.window else "llama"
+    windows = set(decoder.layer_windows(c))
+    local = "mistral" if windows == {c.window} else "cwm"
+    kind = "qwen2" if c.has_qkv_bias else local if c.window else "llama"
     window: dict[str, typing.Any] = {}
     if c.window:
-        layer_types = [FULL if seen != c.window else SLIDING for seen in decoder.layer_windows(c)]
-        window = {"sliding_window": c.window, "layer_types": layer_types}
+        window = {"sliding_window": c.window}
+    if c.window and kind != "mistral":
+        window["layer_types"] = [FULL if seen != c.window else SLIDING for seen in decoder.layer_windows(c)]
     if kind == "qwen2":
         window |= {"use_sliding_window": bool(c.window)}
     return {
@@ -86,7 +91,7 @@ def config_of(settings: ModelSettings) -> dict[str, typing.Any]:
         "rms_norm_eps": c.norm_epsilon,
         "tie_word_embeddings": c.has_tied_embeddings,
         "rope_theta": c.rope_theta,
-        "rope_scaling": _scaling(c),
+        "rope_scaling": _scaling(c, kind),
         **window,
     }
 
@@ -100,6 +105,8 @@ def _field(config: Config, name: str) -> typing.Any:
 def _rope(config: Config) -> dict[str, typing.Any]:
     """Newer files keep the base and its stretching together in `rope_parameters`, older ones in two fields."""
     given = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
+    if not given and config["model_type"] in STRETCHED:
+        raise SettingsError("expected the field 'rope_scaling' or 'rope_parameters'")
     theta = given.pop("rope_theta", None) or _field(config, "rope_theta")
     kinds = [given.pop(name, None) for name in ("rope_type", "type")]
     kind = next(filter(None, kinds), "none")
@@ -116,10 +123,12 @@ def _rope(config: Config) -> dict[str, typing.Any]:
     return {"rope_theta": theta, "rope_scaling": kind, **values}
 
 
-def _scaling(settings: ModelSettings) -> dict[str, typing.Any] | None:
+def _scaling(settings: ModelSettings, kind: str) -> dict[str, typing.Any] | None:
+    if settings.rope_scaling == "none":
+        return {"rope_type": "default"} if kind in STRETCHED else None
     names = ROPE_FIELDS[settings.rope_scaling]
     values = {name: getattr(settings, field) for name, field in names.items()}
-    return {"rope_type": settings.rope_scaling, **values} if names else None
+    return {"rope_type": settings.rope_scaling, **values}
 
 
 def _windows(config: Config, kind: str) -> dict[str, int]:

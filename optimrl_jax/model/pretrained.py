@@ -44,10 +44,12 @@ def load(source: str, model: ModelSettings) -> Pretrained:
     """
     if source.startswith(PACKAGE) or source.endswith(SUFFIX):
         path = _carried(source.removeprefix(PACKAGE)) if source.startswith(PACKAGE) else pathlib.Path(source)
-        tokenizer, (settings, params) = gguf.load_tokenizer(path), gguf.load(path)
+        settings, params, tokenizer = gguf.load(path)
     else:
         path = pathlib.Path(source)
-        tokenizer, (settings, params) = tokenizer_lib.load(path), weights.load(path)
+        weights.read_settings(path)  # first, so that a path without weights is not reported as one without tokenizer
+        tokenizer = tokenizer_lib.load(path)
+        settings, params = weights.load(path)
     if tokenizer.size > settings.vocabulary:
         raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
     shape = {name: getattr(settings, name) for name in SHAPE}

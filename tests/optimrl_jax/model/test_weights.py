@@ -18,14 +18,15 @@ from jax.sharding import Mesh, NamedSharding
 
 from optimrl_jax.commands import UserError
 from optimrl_jax.learner import mesh as mesh_lib
-from optimrl_jax.model import decoder, families, hf_config, layout, weights
+from optimrl_jax.model import decoder, families, hf_config, layout, sampling, weights
 from optimrl_jax.settings import SettingsError
 from tests.optimrl_jax.model import tiny
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
 NAMES = sorted(path.parent.name for path in GOLDENS.glob("*/config.json"))
 CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 8,
-          "intermediate_size": 96, "vocab_size": 40, "rms_norm_eps": 1e-5, "rope_theta": 1e4}  # fmt: skip
+          "intermediate_size": 96, "vocab_size": 40, "rms_norm_eps": 1e-5, "rope_theta": 1e4,
+          "rope_scaling": {"rope_type": "default"}}  # fmt: skip
 
 
 def logits_of(params, settings, tokens):
@@ -72,6 +73,27 @@ def test_decoding_token_by_token_honours_the_window(name):
             slot=np.int32(at),
         )
         np.testing.assert_allclose(found, logits[:, at], atol=1e-4)
+
+
+def test_samples_beyond_the_window_have_teacher_forced_log_probabilities():
+    settings, params = weights.load(GOLDENS / "cwm")
+    prompts = np.arange(24, dtype=np.int32).reshape(2, 12)
+    mask = np.arange(12) < np.array([[12], [5]])
+    found = sampling.generate(
+        params,
+        settings,
+        prompts=prompts,
+        prompt_mask=mask,
+        keys=sampling.row_keys(jax.random.key(0), np.arange(4)),
+        temperature=1.0,
+        samples=2,
+        steps=16,
+        end_token=99,
+    )
+    for row in range(4):
+        prompt = prompts[row // 2][mask[row // 2]]
+        expected = tiny.log_probs(params, settings, np.concatenate([prompt, found.tokens[row]]))[len(prompt) - 1 :]
+        np.testing.assert_allclose(found.log_prob[row], expected, atol=2e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -156,8 +178,12 @@ def _unknown_type(tensors, config):
     config["model_type"] = "gpt_neox"
 
 
-def _no_base(tensors, config):
+def _no_stretching(tensors, config):
     del config["rope_parameters"]
+
+
+def _no_theta(tensors, config):
+    del config["rope_parameters"]["rope_theta"]
 
 
 def _unknown_stretching(tensors, config):
@@ -176,7 +202,8 @@ def _other_activation(tensors, config):
         (_misshapen, r"model.norm.weight has shape \(7,\): expected \(16,\)"),
         (_tied_after_all, "unknown tensor lm_head.weight: expected"),
         (_unknown_type, "model_type = 'gpt_neox': expected one of"),
-        (_no_base, "expected the field 'rope_theta'"),
+        (_no_stretching, "expected the field 'rope_scaling' or 'rope_parameters'"),
+        (_no_theta, "expected the field 'rope_theta'"),
         (_unknown_stretching, "rope_type = 'longrope': expected one of"),
         (_other_activation, "hidden_act = 'gelu': expected 'silu'"),
     ],
@@ -242,3 +269,16 @@ def test_a_model_type_without_layer_types_follows_its_own_pattern():
     assert hf_config.settings_of(qwen).window == 0
     late = hf_config.settings_of({**qwen, "use_sliding_window": True})
     assert (late.window, late.global_every, late.global_first) == (8, 0, 3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_checkpoint_is_written_as_the_model_type_it_was_read_from(name):
+    config = json.loads((GOLDENS / name / weights.CONFIG_FILE).read_text())
+    written = hf_config.config_of(weights.read_settings(GOLDENS / name))
+    assert written["model_type"] == config["model_type"]
+    assert written.get("layer_types") in (None, config.get("layer_types"))
+
+
+def test_cwm_without_stretching_says_so_because_its_class_would_stretch():
+    settings = dataclasses.replace(families.MODELS["cwm-32b"], rope_scaling="none")
+    assert hf_config.config_of(settings)["rope_scaling"] == {"rope_type": "default"}

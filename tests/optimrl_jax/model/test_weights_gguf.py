@@ -86,7 +86,7 @@ def leaves(tree):
 
 def test_a_file_gives_back_the_parameters_it_was_made_from(tmp_path, params):
     write(tmp_path / "tiny.gguf", params)
-    settings, found = gguf.load(tmp_path / "tiny.gguf")
+    settings, found, _ = gguf.load(tmp_path / "tiny.gguf")
     assert settings == SETTINGS
     for ours, original in zip(leaves(found), leaves(params), strict=True):
         np.testing.assert_array_equal(ours, original)
@@ -94,7 +94,7 @@ def test_a_file_gives_back_the_parameters_it_was_made_from(tmp_path, params):
 
 def test_quantized_tensors_come_back_within_half_a_step(tmp_path, params):
     write(tmp_path / "tiny.gguf", params, quantized=True)
-    _, found = gguf.load(tmp_path / "tiny.gguf")
+    _, found, _ = gguf.load(tmp_path / "tiny.gguf")
     for ours, original in zip(leaves(found), leaves(params), strict=True):
         # Blocks of 32 values share a step of a 127th of their largest, which float16 rounds.
         np.testing.assert_allclose(ours, original, atol=np.abs(original).max() / 127 * 0.6)
