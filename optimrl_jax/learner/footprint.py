@@ -71,7 +71,7 @@ def device_bytes(tree: typing.Any) -> int:
 def activation_bytes(
     loss: typing.Callable[[ModelSettings], update.Loss], names: tuple[str, ...], *, settings: Settings
 ) -> tuple[int, int]:
-    """Bytes on one device that grow with its rows: (kept for the backward pass, largest single array on the way).
+    """Bytes on one device that grow with its rows: (kept for the backward pass, largest other array on the way).
 
     Traced with the heads, hidden features and rows of one device, with twice and with four times its rows (a single row
     would trace another program): what grows is an activation, what does not is a weight and counted with the state.
@@ -87,12 +87,18 @@ def activation_bytes(
         return jax.grad(lambda q: objective(q, batch), has_aux=True)(p)
 
     batches = [_rows(names, (times * rows, settings.data.row_tokens)) for times in (2, 4)]
-    kept = [sum(_bytes(x) for x in jax.tree.leaves(jax.eval_shape(residuals, params, batch))) for batch in batches]
-    sizes = [
+    kept = [
+        collections.Counter(_bytes(x) for x in jax.tree.leaves(jax.eval_shape(residuals, params, batch)))
+        for batch in batches
+    ]
+    passing = [
         collections.Counter(_bytes(x) for x in _arrays(jax.make_jaxpr(gradients)(params, batch).jaxpr))
         for batch in batches
     ]
-    return (kept[1] - kept[0]) // 2, max(sizes[0] - sizes[1], default=0) // 2
+    # Arrays of a size that is kept are those that are kept, on their way there.
+    others = (passing[0] - passing[1]).keys() - (kept[0] - kept[1]).keys()
+    totals = [sum(size * times for size, times in sizes.items()) for sizes in kept]
+    return (totals[1] - totals[0]) // 2, max(others, default=0) // 2
 
 
 def local_model(model: ModelSettings, mesh: MeshSettings) -> ModelSettings:

@@ -21,7 +21,7 @@ def join(settings: Settings) -> None:
     come.
     """
     processes = settings.processes
-    if processes.count == 1:
+    if processes.count == 1 or jax.distributed.is_initialized():
         return
     _check(settings)
     # CPU devices of different processes only talk through it; other platforms have their own.

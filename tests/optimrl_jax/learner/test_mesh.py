@@ -26,13 +26,15 @@ from tests.optimrl_jax.learner.groups import SETTINGS, copied_params, group
 from tests.optimrl_jax.model import tiny
 
 GROUPS = [group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, -1, -1))]
-results = []
+results, alone = [], None
 for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1)):
     own = Learner(copied_params(), tiny.SETTINGS, dataclasses.replace(SETTINGS, mesh=MeshSettings(*shape)))
     figures = own.learn(GROUPS)
     gate = own.trainer.state.params["layers"]["mlp"]["gate"]
     assert len(gate.sharding.device_set) == int(np.prod(shape)), shape
-    results.append((figures["grad_norm"], jax.tree.leaves(jax.device_get(own.trainer.state.params))))
+    leaves = [jax.tree.leaves(jax.device_get(tree)) for tree in (own.trainer.state.params, own.trainer.state.optimizer)]
+    results.append((figures, *leaves))
+    alone = alone or own
     store = checkpoints.Checkpoints(pathlib.Path(sys.argv[1]))
     if shape == (1, 1, 1):
         store.save(1, checkpoints.trees_of(own.trainer.state), {})
@@ -41,15 +43,29 @@ for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1)):
     for one, other in zip(jax.tree.leaves(back.arrays["params"]), results[0][1], strict=True):
         np.testing.assert_array_equal(one, other)
     store.close()
+    if shape == (2, 2, 2):
+        # The other way round: what eight devices saved goes on on one.
+        many = checkpoints.Checkpoints(pathlib.Path(sys.argv[1]) / "many")
+        many.save(1, checkpoints.trees_of(own.trainer.state), {})
+        back = checkpoints.state_of(many.restore(checkpoints.targets_of(alone.trainer.state)).arrays)
+        many.close()
+        for one, other in zip(jax.tree.leaves(back), jax.tree.leaves(own.trainer.state), strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert len(one.sharding.device_set) == 1
 try:
     mesh.build(MeshSettings(data=3), micro_rows=8)
 except SettingsError as error:
     assert "data.micro_rows = 8: expected a multiple" in str(error)
 else:
     raise AssertionError("expected a mesh that does not divide the rows to be refused")
-for norm, leaves in results[1:]:
-    np.testing.assert_allclose(norm, results[0][0], rtol=1e-4)
-    for one, other in zip(leaves, results[0][1], strict=True):
+expected, params, moments = results[0]
+for figures, leaves, own_moments in results[1:]:
+    for name, value in expected.items():
+        np.testing.assert_allclose(figures[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+    # After one step the moments are the gradient and its square, whole.
+    for one, other in zip(own_moments, moments, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+    for one, other in zip(leaves, params, strict=True):
         # Adam's first step is the sign of a gradient: a gradient of about 0 may take either.
         assert (np.abs(one - other) < 1e-4).mean() > 0.99
 print("agrees")

@@ -1,5 +1,6 @@
 """Two processes with half of the rows each make the step that one process makes with all of them."""
 
+import functools
 import json
 import os
 import pathlib
@@ -11,30 +12,42 @@ import jax
 import numpy as np
 import pytest
 
-from optimrl_jax import settings
-from optimrl_jax.learner import checkpoints, processes
+from optimrl_jax import settings, sft
+from optimrl_jax.data.corpus import of_mix
+from optimrl_jax.learner import checkpoints, loss, processes, streams
 from optimrl_jax.learner.learner import Learner
+from optimrl_jax.model import decoder
 from tests.optimrl_jax.data import conversations
 from tests.optimrl_jax.learner.groups import SETTINGS, copied_params, group
 from tests.optimrl_jax.model import tiny
 
 ROOT = pathlib.Path(__file__).parents[3]
-LEARN = """
-import dataclasses, sys
+# What is compiled here runs for a moment.
+QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+SFT = {
+    "model": {"width": 32, "layers": 2, "heads": 4, "kv_heads": 2, "head_width": 8, "mlp_width": 48, "vocabulary": 320},
+    "data": {"row_tokens": 128, "micro_rows": 4},
+    "sft": {"mix": [["mix.jsonl", 1.0]], "batch": 8, "warmup_steps": 1, "checkpoint_every": 2},
+}
+SHARED = """
+import dataclasses, json, pathlib, sys
 import jax, numpy as np
 from jax.experimental import multihost_utils
+from optimrl_jax import sft
+from optimrl_jax.commands import Job
 from optimrl_jax.learner import processes
-from optimrl_jax.settings import MeshSettings, ProcessSettings
+from optimrl_jax.settings import MeshSettings, ProcessSettings, Settings, freeze
 from tests.optimrl_jax.learner.groups import SETTINGS
 
-count, index, coordinator, output = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-own = dataclasses.replace(SETTINGS, mesh=MeshSettings(2, 2, 1), processes=ProcessSettings(count, index, coordinator))
+index, coordinator = int(sys.argv[1]), sys.argv[2]
+shared = {"mesh": MeshSettings(1, 2, 1), "processes": ProcessSettings(2, index, coordinator)}
+own = dataclasses.replace(SETTINGS, **shared)
 processes.join(own)
 from optimrl_jax.learner.learner import Learner
 from tests.optimrl_jax.learner.groups import copied_params, group
 from tests.optimrl_jax.model import tiny
 
-assert processes.part() == (index, 2) and jax.device_count() == 4
+assert processes.part() == (index, 2) and jax.device_count() == 2
 learner = Learner(copied_params(), tiny.SETTINGS, own)
 first = learner.learn([group(index, reward=(1, -1, 0, 1))])
 # The second process has nothing to teach in this step, and none of them in the last.
@@ -42,7 +55,11 @@ second = learner.learn([group(2 + index, reward=(1, -1, -1, -1) if index == 0 el
 third = learner.learn([group(4, reward=(1, 1, 1, 1))])
 assert (second["updated"], third["updated"]) == (1.0, 0.0)
 leaves = jax.tree.leaves(multihost_utils.process_allgather(learner.trainer.state.params, tiled=True))
-np.savez(output, norm=first["grad_norm"], *leaves)
+np.savez(f"{index}.npz", *leaves, norm=first["grad_norm"])
+base = dataclasses.replace(freeze(Settings, json.loads(sys.argv[3])), **shared)
+for steps in (2, 4):
+    recipe = dataclasses.replace(base.sft, steps=steps)
+    sft.main(Job(settings=dataclasses.replace(base, sft=recipe), workdir=pathlib.Path("sft")))
 """
 
 
@@ -52,33 +69,36 @@ def address():
         return f"127.0.0.1:{free.getsockname()[1]}"
 
 
-def together(*commands_of_each, cwd=ROOT):
-    """Runs one command in each of two processes with two devices each, and asserts that both succeed."""
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "PYTHONPATH": str(ROOT)}
-    environment["JAX_PLATFORMS"] = "cpu"
+@pytest.fixture(name="place", scope="module")
+def _place(tmp_path_factory):
+    """What two processes with one device each left: parameters after GRPO steps, and an SFT job started twice."""
+    place, coordinator = tmp_path_factory.mktemp("processes"), address()
+    mix = [conversations.conversation(f"Print {number}.", f"print({number})") for number in range(20)]
+    conversations.jsonl(place / "mix.jsonl", mix)
+    environment = os.environ | {"XLA_FLAGS": QUICK_TO_COMPILE, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     running = [
         subprocess.Popen(
-            [sys.executable, *command], env=environment, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [sys.executable, "-c", SHARED, str(index), coordinator, json.dumps(SFT)],
+            env=environment, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )
-        for command in commands_of_each
-    ]
+        for index in range(2)
+    ]  # fmt: skip
     try:
-        outputs = [process.communicate(timeout=240)[0].decode() for process in running]
+        outputs = [process.communicate(timeout=300)[0].decode() for process in running]
     finally:
         for process in running:
             process.kill()
     for process, output in zip(running, outputs, strict=True):
         assert process.returncode == 0, output[-3000:]
+    return place
 
 
-def test_two_processes_with_their_own_groups_learn_what_one_does(tmp_path):
-    coordinator = address()
-    together(*(["-c", LEARN, "2", str(index), coordinator, str(tmp_path / f"{index}.npz")] for index in range(2)))
+def test_two_processes_with_their_own_groups_learn_what_one_does(place):
     alone = Learner(copied_params(), tiny.SETTINGS, SETTINGS)
     first = alone.learn([group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, 0, 1))])
     alone.learn([group(2, reward=(1, -1, -1, -1))])
     expected = jax.tree.leaves(jax.device_get(alone.trainer.state.params))
-    found = [np.load(tmp_path / f"{index}.npz") for index in range(2)]
+    found = [np.load(place / f"{index}.npz") for index in range(2)]
     for one in found:
         np.testing.assert_allclose(one["norm"], first["grad_norm"], rtol=1e-4)
         for index, leaf in enumerate(expected):
@@ -88,54 +108,21 @@ def test_two_processes_with_their_own_groups_learn_what_one_does(tmp_path):
         np.testing.assert_array_equal(found[0][name], found[1][name])
 
 
-CONFIG = """
-from configs import base
-
-def get_config():
-    config = base.get_config()
-    config.model.width, config.model.layers, config.model.heads, config.model.kv_heads = 32, 2, 4, 2
-    config.model.head_width, config.model.mlp_width, config.model.vocabulary = 8, 48, 320
-    config.data.row_tokens, config.data.micro_rows = 128, 4
-    config.sft.mix, config.sft.steps, config.sft.batch, config.sft.warmup_steps = (("mix.jsonl", 1.0),), 4, 8, 1
-    config.sft.checkpoint_every = 2
-    return config
-"""
-
-
-def arguments(workdir, **fields):
-    changed = [f"--config.{name.replace('__', '.')}={value}" for name, value in fields.items()]
-    return ["-m", "optimrl_jax.sft", "--config=config.py", f"--workdir={workdir}", *changed]
-
-
-def params_of(workdir):
-    return jax.tree.leaves(checkpoints.load_policy(workdir).params)
-
-
-@pytest.fixture(name="place")
-def _place(tmp_path):
-    (tmp_path / "config.py").write_text(CONFIG)
-    mix = [conversations.conversation(f"Print {number}.", f"print({number})") for number in range(20)]
-    conversations.jsonl(tmp_path / "mix.jsonl", mix)
-    return tmp_path
-
-
-def test_an_sft_job_of_two_processes_ends_where_one_does_and_resumes(place):
-    def both(**fields):
-        coordinator = address()
-        sharing = {"mesh__data": 4, "processes__count": 2, "processes__coordinator": coordinator} | fields
-        together(*(arguments("two", processes__index=index, **sharing) for index in range(2)), cwd=place)
-
-    both(sft__steps=2)
-    both()
-    whole = subprocess.run([sys.executable, *arguments("one")], cwd=place, env=os.environ | {"PYTHONPATH": str(ROOT)})
-    assert whole.returncode == 0
-    for one, two in zip(params_of(place / "one"), params_of(place / "two"), strict=True):
-        assert (np.abs(one - two) < 1e-3).mean() > 0.98
-    lines = [json.loads(line) for line in (place / "two" / "metrics.jsonl").read_text().splitlines()]
-    alone = [json.loads(line) for line in (place / "one" / "metrics.jsonl").read_text().splitlines()]
+def test_a_job_of_two_processes_takes_the_examples_of_one_and_resumes(place):
+    """The first loss is that of the first eight examples of the whole mix, under the initial parameters."""
+    lines = [json.loads(line) for line in (place / "sft" / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [0, 1, 2, 3]
-    np.testing.assert_allclose(lines[0]["loss"], alone[0]["loss"], rtol=1e-4)
-    assert (place / "two" / "process_1" / "summary.json").exists()
+    policy = checkpoints.load_policy(place / "sft")
+    own = settings.freeze(settings.Settings, SFT | {"sft": SFT["sft"] | {"mix": [[str(place / "mix.jsonl"), 1.0]]}})
+    taken = of_mix(place / "sft", own)
+    packed, used = sft.pack_examples(next(taken.stream).examples, most=taken.microbatches, data=own.data)
+    params = decoder.initial(policy.settings, streams.key(own.seed, "parameters"))
+    total = jax.jit(functools.partial(loss.supervised, settings=policy.settings))
+    parts = [total(params, jax.tree.map(lambda x, index=index: x[index], packed))[1] for index in range(used)]
+    expected = sum(part["loss"] for part in parts) / sum(part["tokens"] for part in parts)
+    np.testing.assert_allclose(lines[0]["loss"], expected, rtol=1e-4)
+    assert lines[3]["loss"] < lines[0]["loss"]
+    assert (place / "sft" / "process_1" / "summary.json").exists()
 
 
 MISTAKES = [
