@@ -59,19 +59,19 @@ class Asynchronous:
             )
         work = grpo.work_problems or math.ceil(grpo.problems / grpo.actors)
         most = (grpo.ahead + 1) * grpo.problems + grpo.actors * work
-        self._ledger = Ledger(stream, work_problems=work, most_unfinished=most)
+        self.ledger = Ledger(stream, work_problems=work, most_unfinished=most)
         is_here = grpo.actors_in == "threads"
         has_others = not is_here or bool(grpo.listen)
         self._placements = [Placement(own) for own in devices] if is_here else []
-        self._board = Board(self._placements, for_others=has_others)
-        self._board.post(params, 0)
-        self._reception = Reception(self._ledger, self._board, settings=settings, vocabulary=vocabulary, job=job)
+        self.board = Board(self._placements, for_others=has_others)
+        self.board.post(params, 0)
+        self._reception = Reception(self.ledger, self.board, settings=settings, vocabulary=vocabulary, job=job)
         self._server = Server(grpo.listen, self._reception.answer) if has_others else None
         self._new_actor = new_actor
         self._command = command
         hires: dict[str, Callable[[str, int], Member]] = {"threads": self._thread, "processes": self._process}
         size = 0 if grpo.actors_in == "elsewhere" else grpo.actors
-        self._crew = Crew(hires.get(grpo.actors_in, self._thread), size=size, on_loss=self._ledger.lose)
+        self._crew = Crew(hires.get(grpo.actors_in, self._thread), size=size, on_loss=self.ledger.lose)
         self._before: dict[str, float] = {}
         self._asked_s = time.monotonic()
 
@@ -96,21 +96,21 @@ class Asynchronous:
         return found, self._figures(taken=len(found), stale=stale, idle_s=time.monotonic() - started_s)
 
     def receive(self, params: decoder.Params, version: int) -> None:
-        self._board.post(params, version)
+        self.board.post(params, version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
-        contents, facts = self._ledger.state()
+        contents, facts = self.ledger.state()
         return {"queue": contents}, {**facts, "version": step}
 
     def restore(self, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
         if "unfinished" not in facts:
             raise UserError(f"grpo.actors = {self._grpo.actors}: expected 0, as in the checkpoints of this workdir")
-        self._ledger.restore(arrays.get("queue"), facts)
-        self._board.post(arrays["params"], facts["version"])
+        self.ledger.restore(arrays.get("queue"), facts)
+        self.board.post(arrays["params"], facts["version"])
 
     def close(self) -> None:
         """Tells all actors that the run has ended, and ends those that were started here."""
-        self._ledger.end()
+        self.ledger.end()
         self._crew.stop()
         if self._server:
             ends_s = time.monotonic() + min(TELL_S, BEATS_MISSED * self._grpo.heartbeat_s)
@@ -125,7 +125,7 @@ class Asynchronous:
         while True:
             self._look_after()
             try:
-                return self._ledger.take(timeout_s=CHECK_S)
+                return self.ledger.take(timeout_s=CHECK_S)
             except QueueTimeoutError:
                 now_s = time.monotonic()
             if now_s - started_s > self._grpo.patience_s:
@@ -139,19 +139,19 @@ class Asynchronous:
         ours = self._crew.names()
         for name in silent:
             if name not in ours:
-                _LOG.warning("%s is silent: %d problems handed out again", name, self._ledger.lose(name))
-        self._crew.check(silent=silent, answered=self._ledger.counts["answered_groups"])
+                _LOG.warning("%s is silent: %d problems handed out again", name, self.ledger.lose(name))
+        self._crew.check(silent=silent, answered=self.ledger.counts["answered_groups"])
 
     def _figures(self, *, taken: int, stale: int, idle_s: float) -> dict[str, float]:
         """What happened since the last step was taken; counts of lost and turned away work are those of this start."""
         now_s = time.monotonic()
-        counts = dict(self._ledger.counts)
+        counts = dict(self.ledger.counts)
         since = {name: counts.get(name, 0.0) - self._before.get(name, 0.0) for name in counts}
         elapsed_s, self._asked_s, self._before = now_s - self._asked_s, now_s, counts
         actor_s = max(elapsed_s * max(1, self._present()), 1e-9)
         return {
             **{name: since.get(name, 0.0) for name in ("generate_s", "execute_s", "judge_s")},
-            "queue_depth": len(self._ledger),
+            "queue_depth": len(self.ledger),
             "stale_share": stale / (taken + stale),
             "stale_groups": stale,
             "learner_idle_s": idle_s,
@@ -168,7 +168,7 @@ class Asynchronous:
 
     def _thread(self, name: str, place: int) -> Member:
         placement = self._placements[place % len(self._placements)]
-        desk = LocalDesk(self._ledger, self._board, name=name, placement=placement)
+        desk = LocalDesk(self.ledger, self.board, name=name, placement=placement)
 
         def work() -> None:
             with on_devices_of(placement):
