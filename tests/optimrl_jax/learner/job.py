@@ -28,7 +28,7 @@ from optimrl_jax.learner.transport import Asker
 from optimrl_jax.learner.worker import RemoteDesk, Worker
 from optimrl_jax.settings import Settings
 from tests.optimrl_jax.learner.groups import SETTINGS
-from tests.optimrl_jax.learner.test_loop import DATA, MODEL, POLICY, RECORDS, StoredExecutor
+from tests.optimrl_jax.learner.test_loop import DATA, MODEL, POLICY, RECORDS, Stopped, StoredExecutor
 
 ROOT = pathlib.Path(__file__).parents[3]
 TRAINED_FILE = "trained.jsonl"
@@ -59,11 +59,14 @@ def compiled_in(directory: pathlib.Path) -> Iterator[None]:
 
 
 class Trail(Learner):
-    """Writes down which groups each step was given, before it takes them."""
+    """Writes down which groups each step was given, before it takes them; stops instead of the step `stops_at`."""
 
     directory: pathlib.Path
+    stops_at = -1
 
     def learn(self, groups):
+        if self.step == self.stops_at:
+            raise Stopped
         line = json.dumps({"step": self.step, "ids": [group.id for group in groups], "process": os.getpid()})
         with (self.directory / TRAINED_FILE).open("a") as file:
             file.write(f"{line}\n")
@@ -74,11 +77,11 @@ def actor(settings: Settings, executor=None) -> Actor:
     return Actor(POLICY, RECORDS, executor or StoredExecutor(), judge=judge(), settings=settings)
 
 
-def training(directory: pathlib.Path, settings: Settings, *, new_actor=None) -> tuple[Training, Asynchronous]:
+def training(directory: pathlib.Path, settings: Settings, *, new_actor=None, stops_at=-1) -> tuple[Training, Asynchronous]:
     """The run of `settings` with its own directory, and its supply."""
     directory.mkdir(exist_ok=True)
     learner = Trail(POLICY.params, MODEL, settings)
-    learner.directory = directory
+    learner.directory, learner.stops_at = directory, stops_at
     supply = Asynchronous(
         learner.trainer.state.params,
         stream=stream.single_problems(range(len(RECORDS)), seed=0),
@@ -139,7 +142,7 @@ def start(role: str, directory: pathlib.Path, address: str, name: str) -> subpro
 def main(role: str, directory: pathlib.Path, address: str, name: str) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     workdir.reuse_compiled_programs(directory.parent)
-    settings = settings_of(actors_in="elsewhere", listen=address, steps=int(name) if role == "learner" else 6)
+    settings = settings_of(actors_in="elsewhere", listen=address)
     if role == "learner":
         training(directory, settings)[0].run()
         return

@@ -40,7 +40,8 @@ def test_actors_in_threads_feed_every_step_once_and_report_how_they_did(tmp_path
 
 def test_a_stopped_run_goes_on_with_what_was_queued_and_unfinished(tmp_path):
     settings = job.settings_of(ahead=1, checkpoint_every=1)
-    job.training(tmp_path, job.settings_of(ahead=1, checkpoint_every=1, steps=2))[0].run()
+    with pytest.raises(Stopped):
+        job.training(tmp_path, settings, stops_at=2)[0].run()
     training, supply = job.training(tmp_path, settings)
     arrays, facts = supply.state(step=2)
     waiting = {group.id for group in unstacked(arrays["queue"])} if arrays["queue"] else set()
@@ -55,7 +56,7 @@ def test_a_stopped_run_goes_on_with_what_was_queued_and_unfinished(tmp_path):
 
 
 def test_rollouts_that_are_too_old_are_dropped_and_replaced_by_fresh_ones(tmp_path):
-    training, supply = job.training(tmp_path, job.settings_of(max_staleness=1, ahead=3, steps=4))
+    training, supply = job.training(tmp_path, job.settings_of(max_staleness=1, ahead=3))
     own = LocalDesk(supply.ledger, supply.board, name="slow", placement=Placement((jax.devices()[0],)))
     work, slow = own.work(holding=(), idle_s=0.0), job.actor(job.settings_of())
     slow.version = -5
@@ -64,7 +65,7 @@ def test_rollouts_that_are_too_old_are_dropped_and_replaced_by_fresh_ones(tmp_pa
     rows = job.metrics(tmp_path)
     assert (rows[0]["stale_groups"], rows[0]["stale_share"]) == (2, 0.5)
     assert max(row["staleness_max"] for row in rows) <= 1
-    assert_each_once(job.trained(tmp_path), count=4)
+    assert_each_once(job.trained(tmp_path), count=6)
     assert (0, 0) not in {one for ids in job.trained(tmp_path) for one in ids}
 
 
@@ -102,7 +103,8 @@ def test_broadcasts_rarer_than_freshness_allows_are_refused(tmp_path):
 
 
 def test_a_run_by_turns_and_an_asynchronous_one_do_not_share_a_workdir(tmp_path):
-    settings = job.settings_of(steps=2)
-    job.training(tmp_path, settings)[0].run()
+    settings = job.settings_of()
+    with pytest.raises(Stopped):
+        job.training(tmp_path, settings, stops_at=3)[0].run()
     with pytest.raises(UserError, match=r"grpo\.actors = 0: expected at least 1"):
         job.by_turns(tmp_path, settings)
