@@ -66,7 +66,8 @@ class Asynchronous:
         self.board = Board(self._placements, for_others=has_others)
         self.board.post(params, 0)
         self._reception = Reception(self.ledger, self.board, settings=settings, vocabulary=vocabulary, job=job)
-        self._server = Server(grpo.listen, self._reception.answer) if has_others else None
+        self._has_others = has_others
+        self._server: Server | None = None
         self._new_actor = new_actor
         self._command = command
         hires: dict[str, Callable[[str, int], Member]] = {"threads": self._thread, "processes": self._process}
@@ -77,13 +78,12 @@ class Asynchronous:
 
     @property
     def address(self) -> str:
-        """Where actors of other processes connect; empty where none may."""
+        """Where actors of other processes connect; empty where none may, or none may yet."""
         return self._server.address if self._server else ""
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
         """Raises UserError where no rollout comes for as long as `grpo.patience_s`."""
-        if not len(self._crew):
-            self._crew.start()
+        self._open()
         started_s = time.monotonic()
         found: list[Group] = []
         stale = 0
@@ -118,6 +118,13 @@ class Asynchronous:
                 time.sleep(CHECK_S)
                 self._reception.silent(after_s=BEATS_MISSED * self._grpo.heartbeat_s)
             self._server.close()
+
+    def _open(self) -> None:
+        """Lets actors in, once: not before a checkpoint has been taken up, or they would begin another run."""
+        if self._has_others and self._server is None:
+            self._server = Server(self._grpo.listen, self._reception.answer)
+        if not len(self._crew):
+            self._crew.start()
 
     def _next(self) -> Group:
         """The next group, looking after the actors meanwhile."""

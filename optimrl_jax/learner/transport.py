@@ -98,7 +98,10 @@ class Asker:
         ends_s = time.monotonic() + self._patience_s
         socket = self._socket()
         while time.monotonic() < ends_s and not self._ends.is_set():
-            socket.send_multipart(frames, copy=False)
+            try:
+                socket.send_multipart(frames, copy=False)
+            except zmq.Again:
+                continue
             if socket.poll(int(1000 * self._answer_s)):
                 answer = wire.unpacked([frame.buffer for frame in socket.recv_multipart(copy=False)])
                 if answer.kind == "refused":
@@ -116,6 +119,9 @@ class Asker:
             # A lost question may be put again, and an answer to an older one is not taken for the newest.
             socket.setsockopt(zmq.REQ_RELAXED, 1)
             socket.setsockopt(zmq.REQ_CORRELATE, 1)
+            # Without a connection nothing is sent: a learner that comes back would get every question many times.
+            socket.setsockopt(zmq.IMMEDIATE, 1)
+            socket.setsockopt(zmq.SNDTIMEO, int(1000 * self._answer_s))
             socket.linger = 0
             try:
                 socket.connect(self._address)

@@ -77,7 +77,9 @@ def actor(settings: Settings, executor=None) -> Actor:
     return Actor(POLICY, RECORDS, executor or StoredExecutor(), judge=judge(), settings=settings)
 
 
-def training(directory: pathlib.Path, settings: Settings, *, new_actor=None, stops_at=-1) -> tuple[Training, Asynchronous]:
+def training(
+    directory: pathlib.Path, settings: Settings, *, new_actor=None, stops_at: int = -1
+) -> tuple[Training, Asynchronous]:
     """The run of `settings` with its own directory, and its supply."""
     directory.mkdir(exist_ok=True)
     learner = Trail(POLICY.params, MODEL, settings)
