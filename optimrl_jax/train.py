@@ -82,7 +82,7 @@ def _synchronous(job: Job, task: Task, _: Learner, executor: Executes) -> Supply
 
 
 def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) -> Supply:
-    settings = job.settings
+    settings, grpo = job.settings, job.settings.grpo
 
     def command(name: str, address: str) -> list[str]:
         own = [f"--learner={address}", f"--name={name}", f"--parent={os.getpid()}", f"--workdir={job.workdir}"]
@@ -90,11 +90,11 @@ def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) ->
 
     return Asynchronous(
         learner.trainer.state.params,
-        stream=stream.problems(range(len(task.records)), batch=1, seed=settings.seed),
+        stream=stream.single_problems(range(len(task.records)), seed=settings.seed),
         settings=settings,
         vocabulary=task.policy.settings.vocabulary,
         job=wire.job_id(settings, [record.id for record in task.records]),
-        devices=placement.device_sets(jax.devices(), settings.mesh, settings.grpo),
+        devices=placement.device_sets(jax.devices(), settings.mesh, grpo) if grpo.actors_in == "threads" else (),
         new_actor=lambda: task.new_actor(executor),
         command=command,
     )

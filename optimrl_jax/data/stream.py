@@ -13,12 +13,20 @@ import numpy as np
 from optimrl_jax.data.dataset import ProblemRecord
 
 Element = TypeVar("Element")
+MOST_EPOCHS = 1 << 32
 NO_THREADS = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
 
 
 def problems(records: Sequence[Element], *, batch: int, seed: int) -> grain.DatasetIterator:
     """Endless iterator over batches (lists) of `batch` problems; a batch may straddle two epochs."""
     return _endless(records, seed).batch(batch, batch_fn=list).to_iter_dataset(NO_THREADS).__iter__()
+
+
+def single_problems(records: Sequence[Element], *, seed: int) -> grain.DatasetIterator:
+    """The problems of `problems` one by one, in the same order."""
+    shuffled = grain.MapDataset.source(records).seed(seed).shuffle()
+    # A number of epochs, because without batches an endless stream is longer than Python's sequences may be.
+    return shuffled.repeat(MOST_EPOCHS).to_iter_dataset(NO_THREADS).__iter__()
 
 
 def examples(

@@ -59,31 +59,31 @@ class Asynchronous:
             )
         work = grpo.work_problems or math.ceil(grpo.problems / grpo.actors)
         most = (grpo.ahead + 1) * grpo.problems + grpo.actors * work
-        self._ledger = Ledger(stream, work_problems=work, most_unfinished=most)
+        self.ledger = Ledger(stream, work_problems=work, most_unfinished=most)
         is_here = grpo.actors_in == "threads"
         has_others = not is_here or bool(grpo.listen)
         self._placements = [Placement(own) for own in devices] if is_here else []
-        self._board = Board(self._placements, for_others=has_others)
-        self._board.post(params, 0)
-        self._reception = Reception(self._ledger, self._board, settings=settings, vocabulary=vocabulary, job=job)
-        self._server = Server(grpo.listen, self._reception.answer) if has_others else None
+        self.board = Board(self._placements, for_others=has_others)
+        self.board.post(params, 0)
+        self._reception = Reception(self.ledger, self.board, settings=settings, vocabulary=vocabulary, job=job)
+        self._has_others = has_others
+        self._server: Server | None = None
         self._new_actor = new_actor
         self._command = command
         hires: dict[str, Callable[[str, int], Member]] = {"threads": self._thread, "processes": self._process}
         size = 0 if grpo.actors_in == "elsewhere" else grpo.actors
-        self._crew = Crew(hires.get(grpo.actors_in, self._thread), size=size, on_loss=self._ledger.lose)
+        self._crew = Crew(hires.get(grpo.actors_in, self._thread), size=size, on_loss=self.ledger.lose)
         self._before: dict[str, float] = {}
         self._asked_s = time.monotonic()
 
     @property
     def address(self) -> str:
-        """Where actors of other processes connect; empty where none may."""
+        """Where actors of other processes connect; empty where none may, or none may yet."""
         return self._server.address if self._server else ""
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
         """Raises UserError where no rollout comes for as long as `grpo.patience_s`."""
-        if not len(self._crew):
-            self._crew.start()
+        self._open()
         started_s = time.monotonic()
         found: list[Group] = []
         stale = 0
@@ -96,21 +96,21 @@ class Asynchronous:
         return found, self._figures(taken=len(found), stale=stale, idle_s=time.monotonic() - started_s)
 
     def receive(self, params: decoder.Params, version: int) -> None:
-        self._board.post(params, version)
+        self.board.post(params, version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
-        contents, facts = self._ledger.state()
+        contents, facts = self.ledger.state()
         return {"queue": contents}, {**facts, "version": step}
 
     def restore(self, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
         if "unfinished" not in facts:
             raise UserError(f"grpo.actors = {self._grpo.actors}: expected 0, as in the checkpoints of this workdir")
-        self._ledger.restore(arrays.get("queue"), facts)
-        self._board.post(arrays["params"], facts["version"])
+        self.ledger.restore(arrays.get("queue"), facts)
+        self.board.post(arrays["params"], facts["version"])
 
     def close(self) -> None:
         """Tells all actors that the run has ended, and ends those that were started here."""
-        self._ledger.end()
+        self.ledger.end()
         self._crew.stop()
         if self._server:
             ends_s = time.monotonic() + min(TELL_S, BEATS_MISSED * self._grpo.heartbeat_s)
@@ -119,13 +119,20 @@ class Asynchronous:
                 self._reception.silent(after_s=BEATS_MISSED * self._grpo.heartbeat_s)
             self._server.close()
 
+    def _open(self) -> None:
+        """Lets actors in, once: not before a checkpoint has been taken up, or they would begin another run."""
+        if self._has_others and self._server is None:
+            self._server = Server(self._grpo.listen, self._reception.answer)
+        if not len(self._crew):
+            self._crew.start()
+
     def _next(self) -> Group:
         """The next group, looking after the actors meanwhile."""
         started_s = told_s = time.monotonic()
         while True:
             self._look_after()
             try:
-                return self._ledger.take(timeout_s=CHECK_S)
+                return self.ledger.take(timeout_s=CHECK_S)
             except QueueTimeoutError:
                 now_s = time.monotonic()
             if now_s - started_s > self._grpo.patience_s:
@@ -139,19 +146,19 @@ class Asynchronous:
         ours = self._crew.names()
         for name in silent:
             if name not in ours:
-                _LOG.warning("%s is silent: %d problems handed out again", name, self._ledger.lose(name))
-        self._crew.check(silent=silent, answered=self._ledger.counts["answered_groups"])
+                _LOG.warning("%s is silent: %d problems handed out again", name, self.ledger.lose(name))
+        self._crew.check(silent=silent, answered=self.ledger.counts["answered_groups"])
 
     def _figures(self, *, taken: int, stale: int, idle_s: float) -> dict[str, float]:
         """What happened since the last step was taken; counts of lost and turned away work are those of this start."""
         now_s = time.monotonic()
-        counts = dict(self._ledger.counts)
+        counts = dict(self.ledger.counts)
         since = {name: counts.get(name, 0.0) - self._before.get(name, 0.0) for name in counts}
         elapsed_s, self._asked_s, self._before = now_s - self._asked_s, now_s, counts
         actor_s = max(elapsed_s * max(1, self._present()), 1e-9)
         return {
             **{name: since.get(name, 0.0) for name in ("generate_s", "execute_s", "judge_s")},
-            "queue_depth": len(self._ledger),
+            "queue_depth": len(self.ledger),
             "stale_share": stale / (taken + stale),
             "stale_groups": stale,
             "learner_idle_s": idle_s,
@@ -168,7 +175,7 @@ class Asynchronous:
 
     def _thread(self, name: str, place: int) -> Member:
         placement = self._placements[place % len(self._placements)]
-        desk = LocalDesk(self._ledger, self._board, name=name, placement=placement)
+        desk = LocalDesk(self.ledger, self.board, name=name, placement=placement)
 
         def work() -> None:
             with on_devices_of(placement):

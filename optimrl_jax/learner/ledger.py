@@ -73,8 +73,7 @@ class Ledger:
             if self._again:
                 work = self._again.popleft()
             elif self._has_room():
-                problems = (int(problem) for _ in range(self._work_problems) for problem in next(self._stream))
-                work = Work(self._next_batch, tuple(problems))
+                work = Work(self._next_batch, tuple(int(next(self._stream)) for _ in range(self._work_problems)))
                 self._next_batch += 1
             else:
                 return None

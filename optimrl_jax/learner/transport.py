@@ -21,6 +21,7 @@ _LOG = logging.getLogger(__name__)
 POLL_MS = 100
 # A question and its answer may be lost with a connection: it is put again after this time.
 ANSWER_S = 5.0
+BIND_S = 5.0
 LOOPBACK = "tcp://127.0.0.1:*"
 Answer = Callable[[wire.Message], list]
 
@@ -38,11 +39,7 @@ class Server:
         self._ends = threading.Event()
         self._socket = zmq.Context.instance().socket(zmq.ROUTER)
         self._socket.linger = 0
-        try:
-            self._socket.bind(address or LOOPBACK)
-        except zmq.ZMQError as error:
-            self._socket.close()
-            raise UserError(f"grpo.listen = {address!r}: expected a free tcp://host:port ({error})") from None
+        self._bind(address or LOOPBACK)
         self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self._thread = threading.Thread(target=self._serve, name="actors", daemon=True)
         self._thread.start()
@@ -50,6 +47,18 @@ class Server:
     def close(self) -> None:
         self._ends.set()
         self._thread.join()
+
+    def _bind(self, address: str) -> None:
+        """Tries for a while: the address of a learner that has just ended is not free at once."""
+        ends_s = time.monotonic() + BIND_S
+        while True:
+            try:
+                return self._socket.bind(address)
+            except zmq.ZMQError as error:
+                if error.errno != zmq.EADDRINUSE or time.monotonic() > ends_s:
+                    self._socket.close()
+                    raise UserError(f"grpo.listen = {address!r}: expected a free tcp://host:port ({error})") from None
+            time.sleep(POLL_MS / 1000)
 
     def _serve(self) -> None:
         while not self._ends.is_set():
@@ -89,7 +98,10 @@ class Asker:
         ends_s = time.monotonic() + self._patience_s
         socket = self._socket()
         while time.monotonic() < ends_s and not self._ends.is_set():
-            socket.send_multipart(frames, copy=False)
+            try:
+                socket.send_multipart(frames, copy=False)
+            except zmq.Again:
+                continue
             if socket.poll(int(1000 * self._answer_s)):
                 answer = wire.unpacked([frame.buffer for frame in socket.recv_multipart(copy=False)])
                 if answer.kind == "refused":
@@ -107,6 +119,9 @@ class Asker:
             # A lost question may be put again, and an answer to an older one is not taken for the newest.
             socket.setsockopt(zmq.REQ_RELAXED, 1)
             socket.setsockopt(zmq.REQ_CORRELATE, 1)
+            # Without a connection nothing is sent: a learner that comes back would get every question many times.
+            socket.setsockopt(zmq.IMMEDIATE, 1)
+            socket.setsockopt(zmq.SNDTIMEO, int(1000 * self._answer_s))
             socket.linger = 0
             try:
                 socket.connect(self._address)
