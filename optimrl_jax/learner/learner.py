@@ -52,7 +52,7 @@ class Learner:
     def learn(self, groups: Sequence[Group]) -> dict[str, float]:
         """One step on the groups; returns its figures. Groups that teach nothing are dropped and counted."""
         kept, dropped = batches.select(groups, step=self.step, max_staleness=self._grpo.max_staleness)
-        found = {**batches.figures(groups, step=self.step), **dropped}
+        found = {**batches.figures(groups, step=self.step), **dropped, "dropped_groups": len(groups) - len(kept)}
         self.step += 1
         if not kept:
             return {**found, "updated": 0.0, "trained_tokens": 0.0}
