@@ -13,7 +13,7 @@ IO_LIBRARIES = {
     "apache_beam", "asyncio", "docker", "fastapi", "grain", "httpx", "importlib", "io", "logging", "multiprocessing",
     "orbax", "os", "pathlib", "pyarrow", "requests", "rich", "select", "shutil", "signal", "socket", "sqlite3",
     "subprocess", "tempfile", "tensorboardX", "tensorflow_datasets", "threading", "time", "tokenizers", "urllib",
-    "uvicorn",
+    "uvicorn", "zmq",
 }  # fmt: skip
 PURE_FOLDERS = ("environment", "rewards", "simulator", "model", "learner", "evaluation", "data")
 BEAM_MAY_IMPORT = ("sandbox.client", "sandbox.protocol", "optimrl_jax.environment", "optimrl_jax.arrays")

@@ -33,8 +33,7 @@ def select(groups: Sequence[Group], *, step: int, max_staleness: int) -> tuple[K
             dropped["zero_advantage"] += 1
         else:
             kept.append((group, found))
-    shares = {f"{name}_share": count / max(1, len(groups)) for name, count in dropped.items()}
-    return kept, {**shares, "dropped_groups": sum(dropped.values())}
+    return kept, {f"{name}_share": count / max(1, len(groups)) for name, count in dropped.items()}
 
 
 def staleness(group: Group, *, step: int) -> int:

@@ -49,7 +49,7 @@ class Learner:
         Groups that teach nothing are dropped and counted.
         """
         kept, dropped = batches.select(groups, step=self.step, max_staleness=self._grpo.max_staleness)
-        found = {**batches.figures(groups, step=self.step), **dropped}
+        found = {**batches.figures(groups, step=self.step), **dropped, "dropped_groups": len(groups) - len(kept)}
         self.step += 1
         # A process whose groups teach nothing still takes part in the step of the others.
         if not processes.most(len(kept)):
