@@ -125,4 +125,6 @@ def _of_target(scaled: "Float[Array, 's t v']", targets: "Int[Array, 's t']") ->
 
 
 def _entropy(scaled: "Float[Array, 's t v']", total: "Float[Array, 's t']") -> "Float[Array, 's t']":
-    return total - jnp.sum(jnp.exp(scaled - total[..., None]) * scaled, axis=-1)
+    # Not total - sum(p * score): that loses digits where scores are large.
+    log_prob = scaled - total[..., None]
+    return -jnp.sum(jnp.exp(log_prob) * log_prob, axis=-1)

@@ -5,10 +5,13 @@ for the shape of Qwen2.5-1.5B in packed rows of 32,768 tokens. Rates are of the 
 `cpu_s` figures are of processor time, which a busy neighbour disturbs less than wall time. `mfu` is over the datasheet
 of a known accelerator and elsewhere over the best matrix product of this call, `bandwidth_share` likewise.
 `trl_rollout_ratio` is null where the environment that `tests.benchmarks.trl.setup` makes is absent.
+Only a machine with nothing else to do gives a fair ratio: torch's threads wait for each other by spinning, and suffer
+from neighbours many times more than the compiled programs here; `load_at_start` tells.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import resource
 import sys
@@ -56,6 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measures generation and update of the learner.")
     parser.add_argument("--trl", type=pathlib.Path, default=setup.DIRECTORY, help="environment of the comparison")
     flags = parser.parse_args()
+    load_at_start = os.getloadavg()[0]
     platform = jax.default_backend()
     is_large = platform == "gpu"
     repeats = REPEATS.get(platform, 2)
@@ -64,7 +68,8 @@ def main() -> None:
     found |= growth(QWEN if is_large else LEAN, lengths, repeats=repeats)
     found["trl_rollout_ratio"] = trl_rollout_ratio(flags.trl)
     found["loss_memory_share"] = model_costs.loss_memory_share(**LOSS_AT_SIZE)
-    print(json.dumps({"platform": platform, "device": jax.devices()[0].device_kind, **found}))
+    about = {"platform": platform, "device": jax.devices()[0].device_kind, "load_at_start": load_at_start}
+    print(json.dumps(about | found))
 
 
 def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
