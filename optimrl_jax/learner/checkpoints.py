@@ -118,6 +118,7 @@ class Checkpoints:
         `targets` names the trees and their shapes, types and shardings; a target of None takes a tree as it was stored,
         if it was. Raises UserError where checkpoints exist and none of them can be read.
         """
+        self.wait()
         steps = sorted(self._manager.all_steps(), reverse=True)
         for step in steps:
             try:
