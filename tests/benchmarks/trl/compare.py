@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 ROOT = pathlib.Path(__file__).parents[3]
 SHAPE = {
@@ -26,7 +26,8 @@ SHAPE = {
     "completion_tokens": 48,
     "problems": 6,
     "rollouts": 16,
-    "micro_rows": 16,
+    "micro_rows": 8,
+    "logits_chunk": 48,
     "updates": 12,
 }
 WARM_UP = 3
@@ -48,7 +49,7 @@ def rollout_ratio(trl_python: pathlib.Path, *, shape: dict = SHAPE) -> float:
 
 
 @contextlib.contextmanager
-def started(command: Sequence[str], shape: dict):
+def started(command: Sequence[str], shape: dict) -> Iterator[subprocess.Popen]:
     """One side on the first cores, ended whatever happens."""
     cores = sorted(os.sched_getaffinity(0))[: shape["threads"]]
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}

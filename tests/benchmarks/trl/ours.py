@@ -24,7 +24,7 @@ END = 1
 
 def settings_of(shape: dict) -> Settings:
     """Rows of one rollout each: all have the same length, so that nothing is padded."""
-    base = Settings(model=dataclasses.replace(ModelSettings(), **shape["model"]))
+    base = Settings(model=dataclasses.replace(ModelSettings(), **shape["model"], logits_chunk=shape["logits_chunk"]))
     tokens = shape["prompt_tokens"] + shape["completion_tokens"]
     sizes = {"prompt_tokens": shape["prompt_tokens"], "completion_tokens": shape["completion_tokens"]}
     data = dataclasses.replace(base.data, **sizes, row_tokens=tokens, micro_rows=shape["micro_rows"])

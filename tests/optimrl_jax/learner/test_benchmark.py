@@ -1,0 +1,36 @@
+"""What the benchmark of the learner counts: operations, bytes and exponents by hand, and figures of a small run."""
+
+import dataclasses
+
+import numpy as np
+
+from optimrl_jax.settings import ModelSettings
+from tests.benchmarks import learner, model_costs
+from tests.optimrl_jax.learner.groups import SETTINGS
+from tests.optimrl_jax.model import tiny
+
+SHAPE = ModelSettings(width=4, layers=2, heads=2, kv_heads=1, head_width=3, mlp_width=5, vocabulary=7)
+
+
+def test_operations_and_bytes_of_a_small_shape_as_worked_by_hand():
+    # A block: query and output 2 x 4 x 6, key and value 2 x 4 x 3, MLP 3 x 4 x 5; output layer 4 x 7.
+    assert model_costs.matrix_parameters(SHAPE) == 2 * (48 + 24 + 60) + 28
+    # Two sequences of 3 and 1 tokens: 4 tokens, 6 + 1 visible pairs, 12 features of heads.
+    assert model_costs.update_flops(SHAPE, [3, 1]) == 6 * 292 * 4 + 12 * 12 * 7
+    assert model_costs.decode_bytes(SHAPE, rows=5, context=10) == 4 * (292 + 2 * 2 * 3 * 10 * 5)
+
+
+def test_growth_of_a_square_is_two():
+    assert np.isclose(model_costs.growth_exponent([2, 4, 8], [12, 48, 192]), 2)
+
+
+def test_figures_of_a_small_run_are_complete_and_possible():
+    found = learner.rates(dataclasses.replace(SETTINGS, model=tiny.SETTINGS), repeats=1)
+    assert all(value > 0 for value in found.values())
+    assert found["mfu"] < 1
+    assert {"generate_tokens_per_s", "update_tokens_per_s", "bandwidth_share", "peak_memory_bytes"} <= set(found)
+
+
+def test_an_absent_environment_gives_no_ratio_and_says_how_to_make_it(tmp_path, capsys):
+    assert learner.trl_rollout_ratio(tmp_path) is None
+    assert "python -m tests.benchmarks.trl.setup" in capsys.readouterr().err
