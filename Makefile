@@ -28,8 +28,14 @@ $(STAMP): requirements.lock pyproject.toml
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 
+# Most of the package's own tests compile, each on one core: two at a time. What times programs runs alone.
 test: lint
+ifeq ($(TESTS),tests)
+	$(RUN_PYTHON) -m pytest tests/optimrl_jax -n 2 --dist loadfile
+	$(RUN_PYTHON) -m pytest tests --ignore=tests/optimrl_jax
+else
 	$(RUN_PYTHON) -m pytest $(TESTS)
+endif
 
 # The image of the container backend: by Dockerfile where a registry answers, by debootstrap where none does.
 sandbox-image:
