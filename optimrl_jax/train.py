@@ -64,6 +64,8 @@ def main(job: Job) -> None:
 def prepared(job: Job) -> Task:
     """Reads policy and problems and builds the judge; raises UserError for what does not exist or does not fit."""
     settings = job.settings
+    if settings.processes.count > 1:
+        raise UserError(f"processes.count = {settings.processes.count}: expected 1, a GRPO job scales by grpo.actors")
     if not settings.grpo.init_from:
         raise UserError("grpo.init_from = '': expected the workdir of an SFT job, or weights")
     policy = _policy(settings)

@@ -134,9 +134,9 @@ class Trainer:
         self._mesh = mesh_lib.build(mesh, micro_rows=micro_rows)
         placed = mesh_lib.shardings(self._mesh, jax.eval_shape(lambda: initial(params, optimizer)))
         # A copy, because the update donates its state and the caller goes on using the parameters it gave.
-        self.state = jax.jit(lambda p: initial(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)(
-            processes.known_to_all(params)
-        )
+        # The caller's parameters may live on one device only, where a checkpoint was restored.
+        there = jax.device_put(processes.known_to_all(params), placed.params)
+        self.state = jax.jit(lambda p: initial(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)(there)
         self._update = on_mesh(self._mesh, placed, loss=loss, optimizer=optimizer)
         self._most_skipped = most_skipped
         self.skipped_in_a_row = 0

@@ -27,8 +27,10 @@ from tests.optimrl_jax.model import tiny
 
 GROUPS = [group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, -1, -1))]
 results, alone = [], None
+# As a restored policy is: committed to one device, whatever mesh is to learn from it.
+RESTORED = jax.device_put(copied_params(), jax.devices()[0])
 for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1)):
-    own = Learner(copied_params(), tiny.SETTINGS, dataclasses.replace(SETTINGS, mesh=MeshSettings(*shape)))
+    own = Learner(RESTORED, tiny.SETTINGS, dataclasses.replace(SETTINGS, mesh=MeshSettings(*shape)))
     figures = own.learn(GROUPS)
     gate = own.trainer.state.params["layers"]["mlp"]["gate"]
     assert len(gate.sharding.device_set) == int(np.prod(shape)), shape

@@ -11,9 +11,10 @@ import pytest
 import tokenizers
 
 from optimrl_jax import sft, train
-from optimrl_jax.commands import UserError
+from optimrl_jax.commands import Job, UserError
+from optimrl_jax.data import dataset
 from optimrl_jax.data import tokenizer as tokenizer_lib
-from optimrl_jax.learner import checkpoints, workdir
+from optimrl_jax.learner import checkpoints
 from optimrl_jax.model import pretrained, weights
 from optimrl_jax.settings import DataSettings, ModelSettings, Settings, SftSettings
 from tests.optimrl_jax import records
@@ -82,7 +83,8 @@ def test_a_directory_with_a_configuration_names_weights():
     assert pretrained.is_named(str(GOLDENS / "cwm"))
 
 
-def test_supervised_training_begins_at_the_weights_and_leaves_a_policy_with_their_tokenizer(tmp_path):
+def test_supervised_training_begins_at_the_weights_and_leaves_a_policy_with_their_tokenizer(tmp_path, monkeypatch):
+    monkeypatch.setattr(dataset, "load", lambda directory, split: [records.record()])
     source = checkpoint(tmp_path / "m", foreign(29, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]))
     settings = Settings(
         sft=SftSettings(init_from=str(source), steps=1, batch=2, learning_rate=1e-9, warmup_steps=0),
@@ -90,9 +92,7 @@ def test_supervised_training_begins_at_the_weights_and_leaves_a_policy_with_thei
     )
     job = tmp_path / "job"
     job.mkdir()
-    start = sft._start(job, [records.record()], settings)
-    workdir.write_model(job, start.settings)
-    sft.SupervisedRun(job, [records.record()], start, settings=settings).run()
+    sft.main(Job(settings, job))
     policy = checkpoints.load_policy(job)
     expected, params = weights.load(GOLDENS / "cwm")
     assert policy.settings == expected
