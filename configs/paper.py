@@ -3,10 +3,13 @@
 A run is `python -m optimrl_jax.train --config=configs/RUN.py --workdir=runs/RUN`; `--dry_run` shows what it takes.
 """
 
+import dataclasses
+
 import ml_collections
 
 from configs import base
-from optimrl_jax import environment
+from optimrl_jax import environment, settings
+from optimrl_jax.model import families
 
 DATASET = "data/dmc_optim"
 ROW_TOKENS = 32_768
@@ -22,7 +25,6 @@ def get_config(row: str = "standard_rlvr", *, model: str = "base") -> ml_collect
     config.data.directory = DATASET
     config.data.prompt_tokens, config.data.completion_tokens = 4_096, ROW_TOKENS - 4_096
     config.data.row_tokens, config.data.micro_rows = ROW_TOKENS, DATA_PARALLEL
-    config.model.compute_dtype = "bfloat16"
     config.grpo.init_from = f"runs/{model}_sft"
     config.grpo.steps, config.grpo.problems, config.grpo.rollouts = 10_000, 3, 16
     config.grpo.checkpoint_every = 100
@@ -30,3 +32,9 @@ def get_config(row: str = "standard_rlvr", *, model: str = "base") -> ml_collect
     # About 10,000 tokens a rollout, so 480,000 a step (L219).
     config.device.length_share = 10_000 / ROW_TOKENS
     return config
+
+
+def shape_of(family: str) -> dict:
+    """A published model, computed so that rows of 32,768 tokens fit: long rows and large vocabularies in parts."""
+    fields = {"compute_dtype": "bfloat16", "remat": "block", "attention_block": 512, "logits_chunk": 1_024}
+    return settings.thaw(dataclasses.replace(families.MODELS[family], **fields))

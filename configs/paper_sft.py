@@ -16,7 +16,6 @@ def get_config() -> ml_collections.ConfigDict:
     config.data.directory = paper.DATASET
     config.data.prompt_tokens, config.data.completion_tokens = 4_096, paper.ROW_TOKENS - 4_096
     config.data.row_tokens, config.data.micro_rows = paper.ROW_TOKENS, 2 * DATA_PARALLEL
-    config.model.compute_dtype = "bfloat16"
     config.sft.steps, config.sft.warmup_steps, config.sft.learning_rate = 24_829, 1_000, 8.6e-6
     config.sft.checkpoint_every = 500
     config.sft.mix = MIX

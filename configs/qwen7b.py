@@ -7,22 +7,12 @@ import ml_collections
 
 from configs import paper
 
-MODEL = {
-    "width": 3584,
-    "layers": 28,
-    "heads": 28,
-    "kv_heads": 4,
-    "head_width": 128,
-    "mlp_width": 18_944,
-    "vocabulary": 152_064,
-    "rope_theta": 1_000_000.0,
-    "has_tied_embeddings": False,
-}
+FAMILY = "qwen2.5-7b"
 
 
 def get_config(row: str = "standard_rlvr") -> ml_collections.ConfigDict:
     config = paper.get_config(row, model="qwen7b")
-    config.model.update(MODEL)
+    config.model = paper.shape_of(FAMILY)
     # 32 of the devices learn: data parallelism 16 (L218).
     config.mesh.fsdp, config.mesh.tensor = paper.DATA_PARALLEL, 2
     config.grpo.learning_rate = 1e-7

@@ -2,11 +2,11 @@
 
 import ml_collections
 
-from configs import paper_sft, qwen7b
+from configs import paper, paper_sft, qwen7b
 
 
 def get_config() -> ml_collections.ConfigDict:
     config = paper_sft.get_config()
-    config.model.update(qwen7b.MODEL)
+    config.model = paper.shape_of(qwen7b.FAMILY)
     config.mesh.fsdp, config.mesh.tensor = paper_sft.DATA_PARALLEL, 4
     return config
