@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optimrl_jax import arrays, environment, execution
+from optimrl_jax import arrays, environment, execution, files
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import dataset
 from optimrl_jax.evaluation import leaderboards, plots, records, replay, scores, tables
@@ -169,7 +169,7 @@ def _summarize(
     summary["wall_s"] = {name: _wall_s(pathlib.Path(path)) for name, path in stages.items()} | {"evaluation": wall_s}
     summary["settings"] = thaw(settings)
     path = job.workdir / "summary.json"
-    path.write_text(json.dumps(summary, indent=2) + "\n")
+    files.write_json(path, summary)
     _LOG.info("summary: %s", path)
 
 

@@ -4,13 +4,13 @@
 """
 
 import dataclasses
-import json
 import pathlib
 import sys
 import time
 
 import numpy as np
 
+from optimrl_jax import files
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import dataset, padding
 from optimrl_jax.settings import thaw
@@ -135,9 +135,7 @@ def _summarize(workdir, settings, result, matrix, *, groups, wall_s) -> None:
         "settings": thaw(settings),
         "wall_s": wall_s,
     }
-    partial = workdir / "summary.json.partial"
-    partial.write_text(json.dumps(summary, indent=2))
-    partial.replace(workdir / "summary.json")
+    files.write_json(workdir / "summary.json", summary)
     print(f"wrote {workdir / 'configurations.parquet'}, plots and summary.json in {wall_s:.1f} s")
 
 

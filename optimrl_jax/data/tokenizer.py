@@ -14,6 +14,7 @@ import numpy as np
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
+from optimrl_jax import files
 from optimrl_jax.commands import UserError
 from optimrl_jax.data import chat
 
@@ -67,11 +68,11 @@ class Tokenizer:
         names = [self.model.id_to_token(token) for token in (self.pad, self.end, self.program)]
         if self.template:
             config = {**self.template.special, "chat_template": self.template.source}
-            _write(directory / CONFIG_NAME, json.dumps(config, indent=2))
+            files.write_json(directory / CONFIG_NAME, config)
         elif names != list(SPECIAL):
             roles = dict(zip(("pad", "end", "program"), names, strict=True))
-            _write(directory / SPECIAL_FILE, json.dumps(roles, indent=2) + "\n")
-        _write(directory / FILE_NAME, self.model.to_str())
+            files.write_json(directory / SPECIAL_FILE, roles)
+        files.write_text(directory / FILE_NAME, self.model.to_str())
 
 
 def train(texts: Iterable[str], vocabulary: int) -> Tokenizer:
@@ -168,9 +169,3 @@ def _roles(path: pathlib.Path) -> Sequence[str] | None:
         return [str(found[name]) for name in ("pad", "end", "program")]
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{path}: expected a JSON object with pad, end and program") from None
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(text)
-    partial.replace(path)

@@ -197,5 +197,5 @@ def state_of(trees: dict[str, typing.Any]) -> TrainState:
 def abstract_params(settings: ModelSettings) -> typing.Any:
     """Shapes and types of a policy's parameters on the default device, without allocating any."""
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    shapes = jax.eval_shape(lambda key: decoder.initial(settings, key), jax.random.key(0))
+    shapes = decoder.abstract(settings)
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes)

@@ -20,6 +20,7 @@ from optimrl_jax.commands import Job, UserError
 from optimrl_jax.data import corpus, packing
 from optimrl_jax.learner import footprint, learner, loss, update, workdir
 from optimrl_jax.learner import mesh as mesh_lib
+from optimrl_jax.model import decoder
 from optimrl_jax.settings import ModelSettings, Settings
 
 PLATFORM = "cuda"
@@ -89,7 +90,7 @@ def figures(planned: Update, settings: Settings) -> tuple[list[footprint.Paramet
     """Parameters with their shardings, and the figures of one update; raises SettingsError where it cannot run."""
     data, device, model = settings.data, settings.device, settings.model
     mesh = mesh_lib.build_abstract(settings.mesh, micro_rows=data.micro_rows)
-    state = footprint.placed_state(footprint.abstract_params(model), planned.optimizer, mesh=mesh)
+    state = footprint.placed_state(decoder.abstract(model), planned.optimizer, mesh=mesh)
     batch = footprint.placed_batch(planned.per_token, data, microbatches=planned.microbatches, mesh=mesh)
     _lower(planned, state, batch, mesh=mesh, model=model)
     parts = _bytes(planned, state, batch, settings=settings)
@@ -97,7 +98,7 @@ def figures(planned: Update, settings: Settings) -> tuple[list[footprint.Paramet
     typical = planned.longest * device.length_share
     # A budget of tokens is used up whatever the lengths are.
     tokens = planned.tokens * (1.0 if planned.is_budget else device.length_share)
-    flops = footprint.update_flops(model, parameter_count=count, sequences=tokens / typical, tokens=typical)
+    flops = footprint.update_flops(model, sequences=tokens / typical, tokens=typical)
     return footprint.parameters(state.params), {
         "devices": mesh.size,
         "parameters": count,

@@ -34,11 +34,6 @@ class Parameter:
     device_bytes: int
 
 
-def abstract_params(model: ModelSettings) -> decoder.Params:
-    """Shapes and types of the parameters of a decoder."""
-    return jax.eval_shape(lambda: decoder.initial(model, jax.random.key(0)))
-
-
 def placed_state(params: decoder.Params, optimizer: typing.Any, *, mesh: jax.sharding.AbstractMesh) -> typing.Any:
     """Shapes of the training state with the shardings that a real run gives them; raises what `mesh.shardings` does."""
     state = jax.eval_shape(lambda p: update.initial(p, optimizer), params)
@@ -77,7 +72,7 @@ def activation_bytes(
     would trace another program): what grows is an activation, what does not is a weight and counted with the state.
     """
     local = local_model(settings.model, settings.mesh)
-    params, rows = abstract_params(local), settings.data.micro_rows // (settings.mesh.data * settings.mesh.fsdp)
+    params, rows = decoder.abstract(local), settings.data.micro_rows // (settings.mesh.data * settings.mesh.fsdp)
     objective = loss(local)
 
     def residuals(p: decoder.Params, batch: packing.Packed) -> typing.Any:
@@ -107,15 +102,24 @@ def local_model(model: ModelSettings, mesh: MeshSettings) -> ModelSettings:
     return dataclasses.replace(model, **parts)
 
 
-def update_flops(model: ModelSettings, *, parameter_count: int, sequences: float, tokens: float) -> float:
+def matrix_parameters(model: ModelSettings) -> int:
+    """Parameters that every token is multiplied with: all matrices of the blocks, and the output layer once.
+
+    An embedding table of its own is only looked up; norms and biases are no products.
+    """
+    attention = model.width * model.head_width * (2 * model.heads + 2 * model.kv_heads)
+    return model.layers * (attention + 3 * model.width * model.mlp_width) + model.width * model.vocabulary
+
+
+def update_flops(model: ModelSettings, *, sequences: float, tokens: float) -> float:
     """Floating-point operations of one update over `sequences` of `tokens` each, without what is recomputed.
 
-    6 for each token and parameter of a matrix product, and 6 t^2 heads head_width a layer for causal attention; the
-    embedding table counts once, as the output layer.
+    6 for each token and parameter of a matrix product, and 12 heads head_width a layer for each of the t (t + 1) / 2
+    pairs of tokens that causal attention leaves.
     """
-    looked_up = 0 if model.has_tied_embeddings else model.vocabulary * model.width
-    products = 2 * BACKWARD_AND_FORWARD * (parameter_count - looked_up) * tokens
-    attention = 2 * BACKWARD_AND_FORWARD * tokens**2 * model.layers * model.heads * model.head_width
+    products = 2 * BACKWARD_AND_FORWARD * matrix_parameters(model) * tokens
+    features = model.layers * model.heads * model.head_width
+    attention = 2 * BACKWARD_AND_FORWARD * tokens * (tokens + 1) * features
     return sequences * (products + attention)
 
 

@@ -6,13 +6,13 @@ import logging
 import os
 import pathlib
 import time
-import typing
 
 import jax
 import rich.console
 import rich.table
 import tensorboardX
 
+from optimrl_jax import files
 from optimrl_jax import settings as settings_lib
 from optimrl_jax.commands import UserError
 
@@ -34,7 +34,7 @@ def write_model(workdir: pathlib.Path, model: settings_lib.ModelSettings) -> Non
     path = workdir / POLICY_FILE
     if path.exists() and settings_lib.computed_as(read_model(workdir), model) != model:
         raise UserError(f"--workdir = {str(workdir)!r}: expected a policy of the shape asked for, see {path}")
-    _write(path, dataclasses.asdict(model))
+    files.write_json(path, dataclasses.asdict(model))
 
 
 def read_model(workdir: pathlib.Path) -> settings_lib.ModelSettings:
@@ -104,19 +104,13 @@ class Stopwatch:
 
 def finish(workdir: pathlib.Path, title: str, figures: dict[str, float], *, settings: settings_lib.Settings) -> None:
     """Writes `summary.json` and prints its figures as one table."""
-    _write(workdir / SUMMARY_FILE, {**figures, "settings": settings_lib.thaw(settings)})
+    files.write_json(workdir / SUMMARY_FILE, {**figures, "settings": settings_lib.thaw(settings)})
     table = rich.table.Table(title=title)
     table.add_column("figure")
     table.add_column("value", justify="right")
     for name, value in figures.items():
         table.add_row(name, f"{value:,.4g}")
     rich.console.Console().print(table)
-
-
-def _write(path: pathlib.Path, values: dict[str, typing.Any]) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(values, indent=2) + "\n")
-    partial.replace(path)
 
 
 def _step_of(line: str) -> float:

@@ -161,6 +161,11 @@ def initial(settings: ModelSettings, key: jax.Array) -> Params:
     return Decoder(settings).init(key, dummy, dummy, dummy + 1)["params"]
 
 
+def abstract(settings: ModelSettings) -> Params:
+    """Shapes and types of the parameters, without allocating any."""
+    return jax.eval_shape(lambda: initial(settings, jax.random.key(0)))
+
+
 def hidden_states(
     params: Params,
     settings: ModelSettings,

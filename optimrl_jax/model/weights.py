@@ -17,6 +17,7 @@ import safetensors
 import safetensors.numpy
 
 from optimrl_jax.commands import UserError
+from optimrl_jax.files import write_json
 from optimrl_jax.model import decoder, hf_config, layout
 from optimrl_jax.settings import ModelSettings, SettingsError
 
@@ -113,8 +114,8 @@ def save(
     if len(shards) > 1:
         weight_map = {name: file for file, shard in zip(files, shards, strict=True) for name, _, _ in shard}
         total = sum(_size(parameter) for shard in shards for _, parameter, _ in shard) * kind.itemsize
-        _write_json(path / INDEX_FILE, {"metadata": {"total_size": total}, "weight_map": weight_map})
-    _write_json(path / CONFIG_FILE, {**hf_config.config_of(settings), "torch_dtype": dtype})
+        write_json(path / INDEX_FILE, {"metadata": {"total_size": total}, "weight_map": weight_map})
+    write_json(path / CONFIG_FILE, {**hf_config.config_of(settings), "torch_dtype": dtype})
 
 
 class _Files:
@@ -200,9 +201,3 @@ def _json(path: pathlib.Path) -> dict[str, typing.Any]:
     if not isinstance(found, dict):
         raise UserError(f"{path}: expected a JSON object")
     return found
-
-
-def _write_json(path: pathlib.Path, values: dict[str, typing.Any]) -> None:
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(json.dumps(values, indent=2) + "\n")
-    partial.replace(path)

@@ -23,7 +23,7 @@ import numpy as np
 
 from optimrl_jax.arrays import Rollouts
 from optimrl_jax.data.packing import Packed
-from optimrl_jax.learner import streams
+from optimrl_jax.learner import footprint, streams
 from optimrl_jax.learner.learner import Learner
 from optimrl_jax.learner.queue import Group
 from optimrl_jax.model import decoder, sampling
@@ -93,7 +93,7 @@ def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
         "generate_tokens_per_cpu_s": rows * steps / generate_cpu_s,
         "update_tokens_per_s": trained / update_s,
         "update_tokens_per_cpu_s": trained / update_cpu_s,
-        "mfu": model_costs.update_flops(settings.model, [tokens] * rows) / update_s / peak.flops_per_s,
+        "mfu": footprint.update_flops(settings.model, sequences=rows, tokens=tokens) / update_s / peak.flops_per_s,
         "bandwidth_share": read_bytes / generate_s / peak.bytes_per_s,
         "peak_flops_per_s": peak.flops_per_s,
         "peak_bytes_per_s": peak.bytes_per_s,
@@ -101,8 +101,10 @@ def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
     }
 
 
-def generate(params: decoder.Params, settings: Settings) -> sampling.Completions:
-    """One step's rollouts, every row to its last token: the end token here is one that no row samples."""
+def generate(
+    params: decoder.Params, settings: Settings, *, update: int = 0, end_token: int = -1
+) -> sampling.Completions:
+    """The rollouts of one update; without an end token, which no row then samples, every row to its last token."""
     grpo, data = settings.grpo, settings.data
     shape = (grpo.problems, data.prompt_tokens)
     found = sampling.generate(
@@ -110,11 +112,11 @@ def generate(params: decoder.Params, settings: Settings) -> sampling.Completions
         settings.model,
         prompts=np.full(shape, 5, np.int32),
         prompt_mask=np.ones(shape, bool),
-        keys=sampling.row_keys(streams.key(0, "rollouts"), np.arange(grpo.problems * grpo.rollouts)),
+        keys=sampling.row_keys(streams.key(0, "rollouts", update), np.arange(grpo.problems * grpo.rollouts)),
         temperature=grpo.temperature,
         samples=grpo.rollouts,
         steps=data.completion_tokens,
-        end_token=-1,
+        end_token=end_token,
     )
     return jax.tree.map(np.asarray, found)
 

@@ -20,6 +20,7 @@ from optimrl_jax.simulator.configurations import Configuration, configurations
 from optimrl_jax.simulator.problems import Problems
 from optimrl_jax.simulator.sweep import sweep
 from optimrl_jax.simulator.synthetic import synthetic
+from tests.benchmarks import model_costs
 
 FULL = {"problems": 1000, "tests": 119, "references": 128}
 GROWTH = {
@@ -42,7 +43,7 @@ def full_sweep_s(shape: dict[str, int]) -> float:
     return time.perf_counter() - started_s
 
 
-def growth_exponent(shapes: list[dict[str, int]], axis: str) -> float:
+def exponent_of(shapes: list[dict[str, int]], axis: str) -> float:
     """Slope of log processor seconds over log size, each size warmed up and taken at its least of three."""
     seconds = []
     for shape in shapes:
@@ -55,7 +56,7 @@ def growth_exponent(shapes: list[dict[str, int]], axis: str) -> float:
             runs.append(time.process_time() - started_s)
         seconds.append(min(runs))
     sizes = [shape[axis] for shape in shapes]
-    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+    return model_costs.growth_exponent(sizes, seconds)
 
 
 def numpy_loop_s(problems: Problems, *, every: int) -> float:
@@ -123,7 +124,7 @@ def figures(*, shape: dict[str, int], growth: dict[str, list[dict[str, int]]]) -
         "total_s": total_s,
         "peak_memory_bytes": peak_bytes,
         "numpy_ratio": loop_s * shape["problems"] / SLICE / total_s,
-        "growth_exponents": {axis: growth_exponent(shapes, axis) for axis, shapes in growth.items()},
+        "growth_exponents": {axis: exponent_of(shapes, axis) for axis, shapes in growth.items()},
     }
 
 

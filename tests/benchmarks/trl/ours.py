@@ -18,6 +18,7 @@ from optimrl_jax.learner.learner import Learner
 from optimrl_jax.learner.queue import Group
 from optimrl_jax.model import decoder, sampling
 from optimrl_jax.settings import ModelSettings, Settings
+from tests.benchmarks.learner import generate
 
 END = 1
 
@@ -35,23 +36,6 @@ def settings_of(shape: dict) -> Settings:
 def tokenizer_of(vocabulary: int) -> Tokenizer:
     words = {"<pad>": 0, "<end>": END} | {f"t{index}": index for index in range(2, vocabulary)}
     return Tokenizer(models.WordLevel(words, unk_token="<pad>"))
-
-
-def sampled(params: decoder.Params, settings: Settings, update: int) -> sampling.Completions:
-    grpo, data = settings.grpo, settings.data
-    shape = (grpo.problems, data.prompt_tokens)
-    found = sampling.generate(
-        params,
-        settings.model,
-        prompts=np.full(shape, 5, np.int32),
-        prompt_mask=np.ones(shape, bool),
-        keys=sampling.row_keys(streams.key(0, "rollouts", update), np.arange(grpo.problems * grpo.rollouts)),
-        temperature=grpo.temperature,
-        samples=grpo.rollouts,
-        steps=data.completion_tokens,
-        end_token=END,
-    )
-    return jax.tree.map(np.asarray, found)
 
 
 def rewarded(completions: sampling.Completions, tokenizer: Tokenizer, settings: Settings, update: int) -> list[Group]:
@@ -77,7 +61,7 @@ def main() -> None:
         if not sys.stdin.readline():
             return
         started_s = time.perf_counter()
-        completions = sampled(learner.trainer.state.params, settings, update)
+        completions = generate(learner.trainer.state.params, settings, update=update, end_token=END)
         learner.learn(rewarded(completions, tokenizer, settings, update))
         print(json.dumps({"seconds": time.perf_counter() - started_s}), flush=True)
 

@@ -9,7 +9,8 @@ import pytest
 
 from optimrl_jax import commands
 from optimrl_jax.learner import dry_run, footprint, learner, mesh
-from optimrl_jax.settings import MeshSettings, Settings
+from optimrl_jax.model import decoder
+from optimrl_jax.settings import MeshSettings, ModelSettings, Settings
 from tests.optimrl_jax.learner.groups import SETTINGS
 from tests.optimrl_jax.model import tiny
 
@@ -24,7 +25,7 @@ def activations(own):
 
 def test_bytes_of_the_state_are_those_that_eight_devices_would_hold():
     abstract = mesh.build_abstract(OWN.mesh, micro_rows=8)
-    params = footprint.abstract_params(tiny.SETTINGS)
+    params = decoder.abstract(tiny.SETTINGS)
     placed = jax.tree.map(
         lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), params, mesh.shardings(abstract, params)
     )
@@ -38,13 +39,14 @@ def test_bytes_of_the_state_are_those_that_eight_devices_would_hold():
 
 
 def test_operations_of_one_update_worked_by_hand():
-    # Matrix products touch 1000 parameters with 6 operations a token; 40 x 32 embeddings are only looked up.
-    untied = dataclasses.replace(tiny.UNTIED, vocabulary=40)
-    attention = 6 * 10**2 * 2 * 4 * 8
-    flops = footprint.update_flops(untied, parameter_count=1000 + 40 * 32, sequences=3, tokens=10)
-    assert flops == 3 * (6 * 1000 * 10 + attention)
-    tied = footprint.update_flops(tiny.SETTINGS, parameter_count=1000, sequences=3, tokens=10)
-    assert tied == flops
+    shape = ModelSettings(width=4, layers=2, heads=2, kv_heads=1, head_width=3, mlp_width=5, vocabulary=7)
+    # A block: query and output 2 x 4 x 6, key and value 2 x 4 x 3, MLP 3 x 4 x 5; output layer 4 x 7.
+    assert footprint.matrix_parameters(shape) == 2 * (48 + 24 + 60) + 28
+    # Five sequences of 3 tokens: 6 visible pairs each, 2 layers of 6 features of heads.
+    flops = footprint.update_flops(shape, sequences=5, tokens=3)
+    assert flops == 5 * (6 * 292 * 3 + 12 * 12 * 6)
+    untied = dataclasses.replace(shape, has_tied_embeddings=False)
+    assert footprint.update_flops(untied, sequences=5, tokens=3) == flops
 
 
 def test_activations_follow_the_share_of_one_device():
