@@ -73,13 +73,9 @@ def run_job(
     return 0
 
 
-def _parse(
-    arguments: Sequence[str], kind: type, options: Mapping[str, str], *, has_dry_run: bool
-) -> tuple[Job, bool]:
+def _parse(arguments: Sequence[str], kind: type, options: Mapping[str, str], *, has_dry_run: bool) -> tuple[Job, bool]:
     values = flags.FlagValues()
-    config_flags.DEFINE_config_file(
-        "config", None, "configuration file", flag_values=values, sys_argv=list(arguments)
-    )
+    config_flags.DEFINE_config_file("config", None, "configuration file", flag_values=values, sys_argv=list(arguments))
     flags.DEFINE_string("workdir", None, "directory the job reads and writes", flag_values=values)
     if has_dry_run:
         flags.DEFINE_bool("dry_run", False, "print shapes, memory and time of a step, then stop", flag_values=values)

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 
 from sandbox import checkers, measurement
 from sandbox.backends.worker import Worker, WorkerLost
+from sandbox.inside.languages import LANGUAGES
 from sandbox.protocol import InvalidRequestError, RunRequest, RunResult, Suite, TestResult, Verdict, require
 
 _LOG = logging.getLogger(__name__)
-LANGUAGES = ("python3", "python3_fresh")
 ATTEMPTS = 3
 QUARANTINE_S = 5.0
 

@@ -1,30 +1,37 @@
 """Edge: runs inside the isolation boundary. Compiles a program once and forks one fresh child for each test.
 
-Standard library alone, so that `sandbox.bundle` can send it as text to any interpreter of an image. Speaks
-length-prefixed JSON on its own standard input and output: `program` compiles, `input` stores one test's input in a
-private file, `run` runs the compiled program on it. It holds no expected output and decides no verdict that needs one.
+Standard library alone, so that `sandbox.bundle` can send it as text to any interpreter of an image, and little of it:
+every forked process pays for what this one holds. Speaks length-prefixed JSON on its own standard input and output:
+`program` compiles, `input` stores one test's input in a private file, `run` runs the compiled program on it. It holds
+no expected output and decides no verdict that needs one.
 
-With `--uid N` it runs as root in a container: every program gets the user N, and whatever a program may write to is
-emptied after each run. It refuses to do that anywhere else.
+Its argument is the directory for those files. With `--uid N` after it, it runs as root in a container: every program
+gets the user N, and whatever a program may write to is emptied after each run. It refuses to do that anywhere else.
 """
 
-import base64
+import binascii
 import gc
 import json
 import os
 import signal
 import struct
 import sys
-import tempfile
-import traceback
-import warnings
+import time
 from typing import BinaryIO
 
-from sandbox.inside import clocks, containment, languages
+from sandbox.inside import clocks, containment, languages, zygote
 
 HEADER = struct.Struct(">I")
 STDERR_BYTES = 4096
 FIRST_PROCESS = 1
+MEBIBYTE = 1 << 20
+TOOL_LIMITS = {
+    "wall_s": 30.0,
+    "memory_bytes": 1024 * MEBIBYTE,
+    "output_bytes": 16 * MEBIBYTE,
+    "processes": 64,
+    "file_bytes": 64 * MEBIBYTE,
+}
 
 
 def main() -> None:
@@ -33,15 +40,14 @@ def main() -> None:
     with open(os.devnull, "r+b", buffering=0) as null:
         for descriptor in (0, 1):
             os.dup2(null.fileno(), descriptor)
-    containment.adopt_orphans()
-    uid = int(sys.argv[2]) if sys.argv[1:2] == ["--uid"] else None
-    require_container(uid)
-    with tempfile.TemporaryDirectory(prefix="runner-", dir=None if uid is None else "/inputs") as directory:
-        runner = Runner(directory, uid=uid)
-        gc.collect()
-        gc.freeze()
-        while (request := receive(control_in)) is not None:
-            send(control_out, runner.answers[request["do"]](request))
+    uid = int(sys.argv[3]) if sys.argv[2:3] == ["--uid"] else None
+    runner = Runner(sys.argv[1], uid=uid)
+    if uid is None:
+        containment.adopt_orphans()
+    gc.collect()
+    gc.freeze()
+    while (request := receive(control_in)) is not None:
+        send(control_out, runner.answers[request["do"]](request))
 
 
 def require_container(uid: int | None) -> None:
@@ -62,24 +68,25 @@ def send(target: BinaryIO, message: dict) -> None:
 
 
 class Runner:
-    """State between requests: the compiled program and the files that hold the inputs of tests."""
+    """State between requests: the process that holds the program, and the files that hold the inputs of tests."""
 
     def __init__(self, directory: str, *, uid: int | None) -> None:
         require_container(uid)
         self._directory = directory
-        self._uid = uid
-        self._scratch = "/tmp" if uid is not None else os.path.join(directory, "scratch")
-        os.makedirs(self._scratch, exist_ok=True)
-        self._code, self._source = None, ""
-        self._becomes = languages.run_as_main
+        self._home = zygote.Home("/tmp" if uid is not None else os.path.join(directory, "scratch"), uid)
+        os.makedirs(self._home.scratch, exist_ok=True)
+        self._zygote: zygote.Zygote | None = None
         self._probe_s = 0.0
         self._oom_kills = containment.oom_kills()
-        self.answers = {"input": self._store, "forget": self._forget, "program": self._compile, "run": self._run}
+        self.answers = {"input": self._store, "forget": self._forget, "program": self._prepare, "run": self._run}
 
     def _store(self, request: dict) -> dict:
-        with open(f"{self._directory}/{request['suite']}-{request['test']}", "wb") as file:
-            file.write(request["text"].encode("utf-8", "surrogatepass"))
+        with open(self._path(request), "wb") as file:
+            file.write(languages.encoded(request["text"]))
         return {}
+
+    def _path(self, request: dict) -> str:
+        return f"{self._directory}/{request['suite']}-{request['test']}"
 
     def _forget(self, _: dict) -> dict:
         for entry in list(os.scandir(self._directory)):
@@ -87,73 +94,97 @@ class Runner:
                 os.unlink(entry.path)
         return {}
 
-    def _compile(self, request: dict) -> dict:
-        self._code, self._source = None, request["text"]
-        self._becomes = languages.LANGUAGES[request["language"]]
+    def _prepare(self, request: dict) -> dict:
+        """Puts a process that holds the program in place of the one before."""
+        if self._zygote:
+            self._zygote.close()
+            self._zygote = None
+        os.closerange(languages.PROGRAM_DESCRIPTOR, languages.PROGRAM_DESCRIPTOR + 1)
+        language, text = languages.LANGUAGES[request["language"]], request["text"]
+        if language.tool and not os.access(language.tool[0], os.X_OK):
+            return {"error": f"{language.tool[0]} is not in this image", "is_unavailable": True}
         try:
-            # What the compiler has to say of a program's style is for nobody: this process has no reader for it.
-            with warnings.catch_warnings(action="ignore"):
-                self._code = compile(request["text"], "program.py", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
-            return {"error": f"{type(error).__name__}: {error}"}
+            content = self._made_by(language, text) if language.tool else languages.encoded(text)
+            if language.needs_file:
+                languages.put_in_memory(content)
+            self._zygote = zygote.Zygote(lambda: language.prepare(text), home=self._home)
+        except languages.Rejected as error:
+            return {"error": str(error)}
         return {"error": None}
 
-    def _run(self, request: dict) -> dict:
-        limits = request["limits"]
-        output, errors = os.memfd_create("output"), os.memfd_create("errors")
-        started_read, started_write = os.pipe()
-        source = os.open(f"{self._directory}/{request['suite']}-{request['test']}", os.O_RDONLY)
-        before_s = (self._probe_s or clocks.probe()) if request["probes"] else 0.0
+    def _made_by(self, language: languages.Language, text: str) -> bytes:
+        """The program as a tool leaves it; raises Rejected with the tool's words where it refuses the text."""
+        content = languages.encoded(text)
+        languages.put_in_memory(content)
+        tool = zygote.Zygote(
+            lambda: lambda: os.execve(language.tool[0], language.tool, languages.ENVIRONMENT), home=self._home
+        )
         try:
-            child = os.fork()
-            if child == 0:
-                self._become_program(source, output, errors, started_write, limits)
-            os.close(started_write)
-            started_write = -1
-            report = containment.watch(child, limits, uid=self._uid)
-            kills = containment.oom_kills() if report["exit"] == -signal.SIGKILL else self._oom_kills
-            report["oom_killed"], self._oom_kills = kills > self._oom_kills, kills
-            start = clocks.start_of(started_read, default_s=report.pop("forked_s"))
-            report["cpu_s"] = max(0.0, report["cpu_s"] - start.cpu_s)
-            report["wall_s"] = clocks.program_s(
-                start, ended_s=report.pop("ended_s"), cpu_s=report["cpu_s"], waited_s=report.pop("waited_s")
-            )
-            report["output_bytes"] = os.fstat(output).st_size
-            kept = min(report["output_bytes"], limits["output_bytes"] + 1)
-            report["output"] = base64.b64encode(os.pread(output, kept, 0)).decode()
-            skipped = max(0, os.fstat(errors).st_size - STDERR_BYTES)
-            report["errors"] = os.pread(errors, STDERR_BYTES, skipped).decode("utf-8", "replace")
-            # The probe after one run is the probe before the next.
-            self._probe_s = clocks.probe() if request["probes"] else 0.0
-            report["probe_s"] = max(before_s, self._probe_s)
-            return report
+            with open(f"/proc/self/fd/{languages.PROGRAM_DESCRIPTOR}", "rb", buffering=0) as source:
+                report = self._executed(tool, source.fileno(), TOOL_LIMITS)
+            if report["exit"]:
+                raise languages.Rejected(report["killed_for"] or report["errors"] or f"status {report['exit']}")
+            if language.leaves_binary:
+                binary = os.open(f"{self._home.scratch}/{languages.BINARY}", os.O_RDONLY | os.O_NOFOLLOW)
+                with open(binary, "rb") as file:
+                    content = file.read()
+            return content
         finally:
-            for descriptor in (output, errors, started_read, started_write, source):
-                if descriptor >= 0:
-                    os.close(descriptor)
+            tool.close()
             self._clean_scratch()
 
-    def _clean_scratch(self) -> None:
-        for place in (self._scratch,) if self._uid is None else containment.SHARED_PLACES:
-            containment.empty(place)
-        if self._uid is not None:
-            containment.remove_sysv_objects(self._uid)
-
-    def _become_program(self, source: int, output: int, errors: int, started: int, limits: dict) -> None:
-        """In the child, never returns: takes its streams and limits, then runs the program as `__main__`."""
+    def _run(self, request: dict) -> dict:
+        before_s = (self._probe_s or clocks.probe()) if request["probes"] else 0.0
         try:
-            os.setsid()
-            for target, descriptor in enumerate((source, output, errors)):
-                os.dup2(descriptor, target)
-            os.dup2(started, clocks.START_DESCRIPTOR)
-            os.closerange(clocks.START_DESCRIPTOR + 1, 256)
-            os.chdir(self._scratch)
-            containment.limit(limits)
-            if self._uid is not None:
-                containment.become_user(self._uid, processes=limits["processes"])
-            exit_code = self._becomes(self._code, self._source)
-        except BaseException:
-            traceback.print_exc()
-            exit_code = 1
+            with open(self._path(request), "rb", buffering=0) as source:
+                report = self._executed(self._zygote, source.fileno(), request["limits"])
         finally:
-            os._exit(exit_code)
+            self._clean_scratch()
+        # The probe after one run is the probe before the next.
+        self._probe_s = clocks.probe() if request["probes"] else 0.0
+        return report | {"probe_s": max(before_s, self._probe_s)}
+
+    def _executed(self, zygote: zygote.Zygote, source: int, limits: dict) -> dict:
+        """Runs the program of a zygote once and reports what it used and wrote."""
+        output, errors = os.memfd_create("output"), os.memfd_create("errors")
+        started, mark = os.pipe()
+        try:
+            forked_s = time.monotonic()
+            child = zygote.start((source, output, errors, mark), limits)
+            killed_for = containment.ended_for(zygote, child, limits)
+            ended = zygote.ended()
+            containment.kill_descendants(self._home.uid, but=zygote.process)
+            start = clocks.start_of(started, default_s=forked_s)
+            cpu_s = max(0.0, ended.cpu_s - start.cpu_s)
+            status = os.waitstatus_to_exitcode(ended.status)
+            output_bytes = os.fstat(output).st_size
+            kept = os.pread(output, min(output_bytes, int(limits["output_bytes"]) + 1), 0)
+            return {
+                "exit": status,
+                "killed_for": killed_for,
+                "oom_killed": status == -signal.SIGKILL and self._is_oom_killed(),
+                "wall_s": clocks.program_s(start, ended_s=ended.at_s, cpu_s=cpu_s, waited_s=ended.waited_s),
+                "cpu_s": cpu_s,
+                "peak_memory_bytes": ended.peak_memory_kib * 1024,
+                "output_bytes": output_bytes,
+                "output": binascii.b2a_base64(kept, newline=False).decode(),
+                "errors": _end_of(errors),
+            }
+        finally:
+            for descriptor in (output, errors, started, mark):
+                os.close(descriptor)
+
+    def _is_oom_killed(self) -> bool:
+        before, self._oom_kills = self._oom_kills, containment.oom_kills()
+        return self._oom_kills > before
+
+    def _clean_scratch(self) -> None:
+        for place in (self._home.scratch,) if self._home.uid is None else containment.SHARED_PLACES:
+            containment.empty(place)
+        if self._home.uid is not None:
+            containment.remove_sysv_objects(self._home.uid)
+
+
+def _end_of(errors: int) -> str:
+    skipped = max(0, os.fstat(errors).st_size - STDERR_BYTES)
+    return os.pread(errors, STDERR_BYTES, skipped).decode("utf-8", "replace")

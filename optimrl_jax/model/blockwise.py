@@ -123,9 +123,7 @@ def _backward(block: int, kept: tuple, grad: "Float[Array, 's m g t d']") -> tup
 
     def of_block(carry: tuple["Array", "Array"], part: tuple["Array", "Array"]) -> tuple[tuple, "Array"]:
         index, first = part
-        own, own_grad, own_total, own_along = (
-            _at(x, index, block, axis=3) for x in (query, grad, log_total, along)
-        )
+        own, own_grad, own_total, own_along = (_at(x, index, block, axis=3) for x in (query, grad, log_total, along))
 
         def visit(other: "Int[Array, '']", found: _Grads) -> _Grads:
             weights = jnp.exp(_scores(own, key, layout, window, index, other, block) - own_total[..., None])

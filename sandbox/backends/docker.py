@@ -52,7 +52,7 @@ class DockerChannel:
         return engine().containers.create(
             image,
             # The runner travels as text: the engine may be on another machine.
-            ["python3", "-I", "-c", bundle.text(), "--uid", str(uid)],
+            ["python3", "-I", "-c", bundle.text(), "/inputs", "--uid", str(uid)],
             name=f"optimrl-sandbox-{uuid.uuid4().hex[:12]}",
             labels={LABEL: str(os.getpid())},
             stdin_open=True,

@@ -9,6 +9,7 @@ import platform
 import select
 import subprocess
 import sys
+import tempfile
 import time
 
 from sandbox import bundle
@@ -22,9 +23,10 @@ class LocalChannel:
     """Pipes to a runner process pinned to one core."""
 
     def __init__(self, *, cpu: int | None) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="runner-", ignore_cleanup_errors=True)
         # -I keeps the caller's environment and directory out of the programs' view of the world.
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-c", bundle.text()],
+            [sys.executable, "-I", "-c", bundle.text(), self._directory.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
@@ -60,6 +62,7 @@ class LocalChannel:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
+        self._directory.cleanup()
 
 
 def workers(count: int) -> list[Worker]:

@@ -45,10 +45,16 @@ class Worker:
         self.run_count = 0
 
     def compile(self, program: str, *, language: str) -> str | None:
-        """Makes `program` the current one; returns why it does not compile, or None."""
+        """Makes `program` the current one; returns why it does not compile, or None.
+
+        Raises InvalidRequestError where the image lacks what the language needs.
+        """
         key = (program, language)
         if self._program is None or self._program[0] != key:
             answer = self._ask({"do": "program", "text": program, "language": language})
+            protocol.require(
+                "is_unavailable" not in answer, "language", language, f"one of this image ({answer['error']})"
+            )
             self._program = (key, answer["error"])
         return self._program[1]
 
@@ -112,7 +118,7 @@ class Worker:
 
     def _ask(self, request: dict) -> dict:
         self._send(request)
-        return self._receive(request["do"], timeout_s=GRACE_S)
+        return self._receive(request["do"], timeout_s=runner.TOOL_LIMITS["wall_s"] + GRACE_S)
 
     def _send(self, request: dict) -> None:
         with self._losses(request["do"]):

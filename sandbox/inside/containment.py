@@ -1,14 +1,12 @@
 """Inside the isolation boundary: limits, users, what a program leaves behind, and ending whole process trees."""
 
 import contextlib
-import ctypes
 import os
 import resource
-import select
-import shutil
 import signal
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from sandbox.inside import clocks
 
@@ -22,21 +20,24 @@ SHARED_PLACES = ("/tmp", "/dev/shm", "/dev/mqueue", "/var/tmp", "/run/lock")
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
 SYSV_REMOVERS = {"shm": "shmctl", "sem": "semctl", "msg": "msgctl"}
 IPC_RMID = 0
+# A folder in a folder takes a sweep more; there cannot be more of them than a scratch file system has files.
+MOST_SWEEPS = 10_000
 
 
 def adopt_orphans() -> None:
     """Makes orphans of a test (double forks, daemons) children of this process, which can then find and kill them."""
+    import ctypes
+
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def limit(limits: dict) -> None:
+def limit(*, wall_s: float, memory_bytes: int, file_bytes: int) -> None:
     """Takes the limits of a run upon this process, for good."""
-    file_bytes = max(limits["output_bytes"] + 1, limits["file_bytes"])
     wanted = {
         resource.RLIMIT_FSIZE: file_bytes,
-        resource.RLIMIT_DATA: limits["memory_bytes"],
+        resource.RLIMIT_DATA: memory_bytes,
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_CPU: int(limits["wall_s"]) + 2,
+        resource.RLIMIT_CPU: int(wall_s) + 2,
         resource.RLIMIT_NOFILE: 256,
         resource.RLIMIT_STACK: STACK_BYTES,
     }
@@ -48,8 +49,9 @@ def limit(limits: dict) -> None:
 
 def become_user(uid: int, *, processes: int) -> None:
     """Gives up everything of root. The kernel's memory killer takes this process first, never the runner."""
-    with open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
+    adjustment = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+    os.write(adjustment, b"1000")
+    os.close(adjustment)
     # Room above the limit, so that the watcher sees the excess before the kernel refuses.
     most = processes + 16
     resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
@@ -60,23 +62,35 @@ def become_user(uid: int, *, processes: int) -> None:
 
 
 def empty(directory: str) -> None:
-    """Removes whatever a run left in a directory."""
-    with contextlib.suppress(OSError):
-        for entry in list(os.scandir(directory)):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
-            else:
-                os.unlink(entry.path)
+    """Removes whatever a run left in a directory, however deep: what a folder holds moves up before it goes."""
+    moved = 0
+    for _ in range(MOST_SWEEPS):
+        entries = list(os.scandir(directory))
+        if not entries:
+            return
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.path)
+                    continue
+                os.chmod(entry.path, 0o700)
+                for name in os.listdir(entry.path):
+                    moved += 1
+                    os.rename(f"{entry.path}/{name}", f"{directory}/moved up {moved}")
+                os.rmdir(entry.path)
 
 
 def remove_sysv_objects(uid: int) -> None:
     """Removes System V shared memory, semaphores and queues: they outlive processes and could carry state."""
     calls = []
     for kind, remover in SYSV_REMOVERS.items():
-        with contextlib.suppress(OSError), open(f"/proc/sysvipc/{kind}") as file:
-            first = [(remover, int(row.split()[1])) for row in file.read().splitlines()[1:]]
+        with contextlib.suppress(OSError):
+            rows = clocks.said(f"/proc/sysvipc/{kind}").splitlines()[1:]
+            first = [(remover, int(row.split()[1])) for row in rows]
             calls += [(name, n, 0, IPC_RMID) if kind == "sem" else (name, n, IPC_RMID, 0) for name, n in first]
     if calls:
+        import ctypes
+
         libc = ctypes.CDLL(None)
         os.waitpid(as_user(uid, lambda: [getattr(libc, name)(*arguments) for name, *arguments in calls]), 0)
 
@@ -96,46 +110,32 @@ def as_user(uid: int, action: Callable[[], object]) -> int:
 def oom_kills() -> int:
     """How many processes of this container the kernel has killed for memory; 0 where it does not say."""
     for path in OOM_COUNTERS:
-        with contextlib.suppress(OSError), open(path) as file:
-            counts = dict(row.split() for row in file)
-            return int(counts.get("oom_kill", 0))
+        with contextlib.suppress(OSError):
+            counts = dict(row.split() for row in clocks.said(path).splitlines())
+            return int(counts.get(b"oom_kill", 0))
     return 0
 
 
-def watch(child: int, limits: dict, *, uid: int | None) -> dict:
-    """Waits for a child, ends it at a limit, kills whatever it left behind, and reports what it used."""
+class Child(Protocol):
+    """What waits for a child and reaps it: the zygote that forked it."""
+
+    process: int
+
+    def is_over(self, *, timeout_s: float) -> bool: ...
+
+
+def ended_for(zygote: Child, child: int, limits: dict) -> str:
+    """Waits until a child ends, or ends it at a limit; the name of that limit, empty where it ended by itself."""
     forked_s = time.monotonic()
     deadline_s = forked_s + limits["wall_s"]
-    killed_for = ""
-    handle = os.pidfd_open(child)
-    try:
-        poller = select.poll()
-        poller.register(handle, select.POLLIN)
-        while not poller.poll(1000 * max(0.0, min(POLL_S, deadline_s - time.monotonic()))):
-            if time.monotonic() >= deadline_s:
-                deadline_s = _extended(child, forked_s, limits["wall_s"])
-            killed_for = _excess(child, limits) or ("time" if time.monotonic() >= deadline_s else "")
-            if killed_for:
-                _kill_group(child)
-                break
-        ended_s = time.monotonic()
-        os.waitid(os.P_PIDFD, handle, os.WEXITED | os.WNOWAIT)
-        # A dead process still says how long it waited, until it is reaped.
-        waited_s = clocks.waited_s(child)
-        _, status, usage = os.wait4(child, 0)
-    finally:
-        os.close(handle)
-    _kill_group(child)
-    kill_descendants(uid)
-    return {
-        "forked_s": forked_s,
-        "ended_s": ended_s,
-        "waited_s": waited_s,
-        "cpu_s": usage.ru_utime + usage.ru_stime,
-        "peak_memory_bytes": usage.ru_maxrss * 1024,
-        "exit": os.waitstatus_to_exitcode(status),
-        "killed_for": killed_for,
-    }
+    while not zygote.is_over(timeout_s=min(POLL_S, deadline_s - time.monotonic())):
+        if time.monotonic() >= deadline_s:
+            deadline_s = _extended(child, forked_s, limits["wall_s"])
+        excess = _excess(child, limits, shared_bytes=resident_bytes(zygote.process))
+        if killed_for := excess or ("time" if time.monotonic() >= deadline_s else ""):
+            kill_group(child)
+            return killed_for
+    return ""
 
 
 def _extended(child: int, forked_s: float, limit_s: float) -> float:
@@ -149,21 +149,20 @@ def _extended(child: int, forked_s: float, limit_s: float) -> float:
     return forked_s + limit_s + given_s
 
 
-def _excess(child: int, limits: dict) -> str:
+def _excess(child: int, limits: dict, *, shared_bytes: int) -> str:
     """Name of the limit that the running tree exceeds, if any."""
     tree = descendants(child)
     if len(tree) > limits["processes"]:
         return "processes"
-    # A forked process shares the runner's own pages; only what it adds counts, but for the first.
-    shared_bytes = resident_bytes(os.getpid())
+    # A forked process shares the zygote's own pages; only what it adds counts, but for the first.
     used_bytes = resident_bytes(child)
     used_bytes += sum(max(0, resident_bytes(process) - shared_bytes) for process in tree[1:])
     return "memory" if used_bytes > limits["memory_bytes"] else ""
 
 
 def resident_bytes(process: int) -> int:
-    with contextlib.suppress(OSError, IndexError), open(f"/proc/{process}/statm") as file:
-        return int(file.read().split()[1]) * PAGE_BYTES
+    with contextlib.suppress(OSError, IndexError):
+        return int(clocks.said(f"/proc/{process}/statm").split()[1]) * PAGE_BYTES
     return 0
 
 
@@ -179,22 +178,22 @@ def _children(process: int) -> list[int]:
     children: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):
-            with contextlib.suppress(OSError), open(f"/proc/{process}/task/{thread}/children") as file:
-                children += map(int, file.read().split())
+            with contextlib.suppress(OSError):
+                children += map(int, clocks.said(f"/proc/{process}/task/{thread}/children").split())
     return children
 
 
-def _kill_group(child: int) -> None:
+def kill_group(child: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
 
 
-def kill_descendants(uid: int | None) -> None:
-    """Kills and reaps everything that still hangs below this process.
+def kill_descendants(uid: int | None, *, but: int) -> None:
+    """Kills and reaps everything that hangs below this process, but for one child.
 
     Killing one by one loses the race against a fork bomb; a signal to all processes of a user at once does not.
     """
-    while orphans := _children(os.getpid()):
+    while orphans := [process for process in _children(os.getpid()) if process != but]:
         if uid is not None:
             orphans.append(as_user(uid, lambda: os.kill(-1, signal.SIGKILL)))
         for process in orphans:

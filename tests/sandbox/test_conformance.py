@@ -37,6 +37,8 @@ VERDICTS = {
     "os_read": ("import os\nprint(2 * int(os.read(0, 99)))", Verdict.SUCCESS),
     "open_0": ("print(2 * int(open(0).read()))", Verdict.SUCCESS),
     "main_guard": ("def main():\n    print(6)\nif __name__ == '__main__':\n    main()", Verdict.SUCCESS),
+    "at_exit": ("import atexit\natexit.register(lambda: print(6))", Verdict.SUCCESS),
+    "at_exit_of_sys_exit": ("import atexit, sys\natexit.register(lambda: print(6))\nsys.exit()", Verdict.SUCCESS),
     "clean_exit": ("import sys\nprint(6)\nsys.exit(0)", Verdict.SUCCESS),
     "thread": ("import threading\nthreading.Thread(target=lambda: print(6)).start()", Verdict.SUCCESS),
     "multiprocessing": (

@@ -91,6 +91,10 @@ PROGRAMS: dict[str, tuple[str, tuple[Verdict, ...]]] = {
         (SUCCESS,),
     ),
     "leaves_closed_directories": ("import os\nos.makedirs('/tmp/a/b')\nos.chmod('/tmp/a', 0)\nprint(6)", (SUCCESS,)),
+    "leaves_a_deep_folder": (
+        "import os\nfor n in range(3000):\n    os.mkdir('d')\n    os.chdir('d')\n    open('f', 'w').close()\nprint(6)",
+        (SUCCESS,),
+    ),
     "huge_file": ("open('x', 'wb').truncate(1 << 40)", (OUTPUT,)),
     "a_million_files": ("for n in range(10**6): open(f'/tmp/{n}', 'w').close()", (OUTPUT, TIME)),
     "outlives_by_session": (
@@ -118,7 +122,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Verdict, ...]]] = {
     "crashes_in_c": ("import ctypes\nctypes.string_at(0)", (ERROR,)),
     "stops_itself": ("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", (TIME,)),
     "kills_itself": ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", (ERROR,)),
-    "kills_everyone": refused("os.kill(-1, signal.SIGKILL)"),
+    "kills_everyone": ("import os\ntry: os.kill(-1, 9)\nexcept OSError: pass\nprint(6)", (SUCCESS,)),
     "output_that_is_not_utf8": ("import os\nos.write(1, b'\\xff6\\n')", (WRONG,)),
     "nul_output": ("print('6\\0')", (WRONG,)),
     "system_v_memory": ("import ctypes\nassert ctypes.CDLL(None).shmget(77, 4096, 0o1600) >= 0\nprint(6)", (SUCCESS,)),
@@ -140,7 +144,7 @@ def test_an_attack_is_contained_and_the_next_run_unaffected(sandbox, name):
     assert attacked.verdict in verdicts, attacked
     clean = (
         "import glob, os\nn = int(input())\nleft = [p for p in ('/tmp', '/dev/shm') for _ in os.listdir(p)]\n"
-        "own = [p for p in glob.glob('/proc/[0-9]*') if p not in ('/proc/1', f'/proc/{os.getpid()}')]\n"
+        "own = [p for p in glob.glob('/proc/[0-9]*') if int(p[6:]) not in (1, os.getpid(), os.getppid())]\n"
         "shared = open('/proc/sysvipc/shm').read().count('\\n') - 1\n"
         "print((left, own, shared) if left or own or shared else 2 * n)"
     )

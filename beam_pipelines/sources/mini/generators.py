@@ -2,7 +2,7 @@
 
 import string
 
-_LIST = string.Template('''\
+_LIST = string.Template("""\
 import random
 
 
@@ -44,7 +44,7 @@ class InputGenerator:
 
     def generate_large_cases(self):
         return text(self.numbers(self.size))
-''')
+""")
 
 
 def of_list(size: int, *, high: int, low: int = 1) -> str:

@@ -22,8 +22,7 @@ def least_s(solutions: Sequence[Solution], runs: Sequence[RunResult]) -> dict[st
     On a shared host most runs may be disturbed, and a disturbed run is only ever slower.
     """
     return {
-        solution.id: min(result.wall_s for result in run.results)
-        for solution, run in zip(solutions, runs, strict=True)
+        solution.id: min(result.wall_s for result in run.results) for solution, run in zip(solutions, runs, strict=True)
     }
 
 

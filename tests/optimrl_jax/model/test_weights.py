@@ -31,9 +31,7 @@ CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "n
 
 def logits_of(params, settings, tokens):
     positions = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
-    hidden, _ = tiny.hidden_states(
-        params, settings, tokens=tokens, positions=positions, segments=np.ones_like(tokens)
-    )
+    hidden, _ = tiny.hidden_states(params, settings, tokens=tokens, positions=positions, segments=np.ones_like(tokens))
     return np.asarray(decoder.logits(params, hidden))
 
 

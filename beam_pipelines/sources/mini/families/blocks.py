@@ -190,7 +190,7 @@ ans = $collect + 1
 $show""",
 )
 
-GENERATOR = '''\
+GENERATOR = """\
 import random
 
 
@@ -228,7 +228,7 @@ class InputGenerator:
 
     def generate_large_cases(self):
         return text(self.numbers(self.size))
-'''
+"""
 
 FAMILY = Family(
     name="blocks",

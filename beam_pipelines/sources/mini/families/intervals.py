@@ -164,7 +164,7 @@ for i in range(n):
 $show""",
 )
 
-GENERATOR = '''\
+GENERATOR = """\
 import random
 
 
@@ -201,7 +201,7 @@ class InputGenerator:
 
     def generate_large_cases(self):
         return text(self.pairs(self.size))
-'''
+"""
 
 FAMILY = Family(
     name="intervals",

@@ -146,7 +146,7 @@ ans = $collect
 $show""",
 )
 
-GENERATOR = '''\
+GENERATOR = """\
 import random
 
 
@@ -183,7 +183,7 @@ class InputGenerator:
 
     def generate_large_cases(self):
         return self.case(self.size)
-'''
+"""
 
 FAMILY = Family(
     name="segments",

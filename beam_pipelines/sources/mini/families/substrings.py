@@ -176,7 +176,7 @@ for c in s:
 $show""",
 )
 
-GENERATOR = '''\
+GENERATOR = """\
 import random
 
 
@@ -201,12 +201,11 @@ class InputGenerator:
 
     def generate_large_cases(self):
         return self.word(self.size)
-'''
+"""
 
 FAMILY = Family(
     name="substrings",
-    statement="Count the non-empty substrings of s with $operation. Print $form. "
-    "Input: a string s of letters a and b.",
+    statement="Count the non-empty substrings of s with $operation. Print $form. Input: a string s of letters a and b.",
     operations=OPERATIONS,
     reading=WORD,
     slow=SLOW,

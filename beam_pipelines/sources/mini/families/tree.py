@@ -160,7 +160,7 @@ ans = $collect
 $show""",
 )
 
-GENERATOR = '''\
+GENERATOR = """\
 import random
 
 
@@ -195,7 +195,7 @@ class InputGenerator:
 
     def generate_large_cases(self):
         return text(self.parents(self.size, 2))
-'''
+"""
 
 FAMILY = Family(
     name="tree",
