@@ -1,23 +1,18 @@
-"""Runs one request on one worker: every test, its repeats, and the estimate of its duration.
+"""Runs one request on one worker: every test, and repeats where its runs do not agree yet.
 
 Repeats of a test are spread over the whole request (round after round over all tests) and not taken back to back,
-because a slow spell of a shared host lasts longer than a few runs. Only tests that succeed are repeated. A short probe
-of fixed work before and after each repeated run tells slow spells of the core from slow programs.
+because a slow spell of a shared host lasts longer than a few runs. Only tests that succeed are repeated. The request's
+executions are a budget: a test whose runs agree leaves its share to those that do not, and to those near a decision. A
+short probe of fixed work around each repeated run tells a slow core from a slow program.
 """
 
-import dataclasses
-import math
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Protocol
 
-from sandbox import protocol, verdicts
+from sandbox import estimate, protocol, verdicts
+from sandbox.estimate import Timing
 from sandbox.protocol import RunRequest, Suite, TestResult, Verdict
 
-# Runs whose probes are within this ratio of the fastest probe of the request count as undisturbed.
-CLEAN_RATIO = 1.08
-# How many repeats the spread over the whole request weighs in the spread of one test.
-PRIOR_RUNS = 4
 DETAIL_CHARACTERS = 400
 # Requests are small: this many fit into any pipe, so that asking never waits for an answer to be read.
 AHEAD = 8
@@ -25,20 +20,14 @@ AHEAD = 8
 
 class Worker(Protocol):
     name: str
+    fastest_probe_s: float
+    is_layout_fixed: bool
 
     def compile(self, program: str, *, language: str) -> str | None: ...
 
     def run(
         self, suite: Suite, tests: Sequence[int], *, limits: protocol.Limits, probes: bool, ahead: int = 1
     ) -> Iterator[Mapping[str, object]]: ...
-
-
-class Timing(NamedTuple):
-    """One successful run: the program's seconds, and the slower of the probes around it (0 without probes)."""
-
-    wall_s: float
-    cpu_s: float
-    probe_s: float
 
 
 def measure(worker: Worker, request: RunRequest, suite: Suite) -> tuple[TestResult, ...]:
@@ -50,11 +39,36 @@ def measure(worker: Worker, request: RunRequest, suite: Suite) -> tuple[TestResu
         return tuple(TestResult(t, Verdict.COMPILE_ERROR, 0.0, worker=worker.name, detail=error) for t in failed)
     timings: dict[int, list[Timing]] = {}
     results = _first_round(worker, request, suite, tests=tests, timings=timings)
-    for _ in range(request.repeats - 1):
-        for test, report in _reports(worker, request, suite, tuple(timings)):
+    if request.repeats == 1:
+        return tuple(results)
+    _repeat(worker, request, suite, timings=timings)
+    floor_share = estimate.FLOOR_SHARE if worker.is_layout_fixed else estimate.RANDOM_LAYOUT_SHARE
+    return estimate.estimated(results, timings, fastest_probe_s=worker.fastest_probe_s, floor_share=floor_share)
+
+
+def _repeat(worker: Worker, request: RunRequest, suite: Suite, *, timings: dict[int, list[Timing]]) -> None:
+    """Spends the executions that are left, in rounds over the tests that need them."""
+    decisions_s = _decisions_s(request, suite)
+    left = (request.repeats - 1) * len(timings)
+    executions = dict.fromkeys(timings, 1)
+    while left > 0:
+        needy = estimate.unsettled(timings, precision=request.precision, decisions_s=decisions_s)
+        needy = [test for test in needy if executions[test] < estimate.MOST_SHARES * request.repeats][:left]
+        if not needy:
+            return
+        left -= len(needy)
+        for test, report in _reports(worker, request, suite, sorted(needy)):
+            executions[test] += 1
             if _judged(report, suite, test, request) is Verdict.SUCCESS:
                 timings[test].append(_timing(report))
-    return estimated(results, timings) if request.repeats > 1 else tuple(results)
+
+
+def _decisions_s(request: RunRequest, suite: Suite) -> dict[int, Collection[float]]:
+    """Seconds at which something depends on each test: its limit, and what the request says."""
+    limit_s = request.limits.wall_s
+    tests = range(len(suite.inputs)) if request.tests is None else request.tests
+    own_s = request.decisions_s or (limit_s,) * len(tests)
+    return {test: (limit_s, decision_s) for test, decision_s in zip(tests, own_s, strict=True)}
 
 
 def _reports(
@@ -107,41 +121,3 @@ def _result(report: Mapping[str, object], test: int, verdict: Verdict, worker: s
         output=verdicts.text_of(report["output"]) if request.returns_output else None,
         detail="" if verdict is Verdict.SUCCESS else str(report["errors"])[-DETAIL_CHARACTERS:],
     )
-
-
-def estimated(results: Sequence[TestResult], timings: Mapping[int, Sequence[Timing]]) -> tuple[TestResult, ...]:
-    """Replaces the seconds of repeated tests by their estimate and its standard deviation.
-
-    The estimate is the smallest of the undisturbed runs, because disturbance only ever adds; of all runs where none
-    was undisturbed. Few repeats say little about a spread, so that each test's relative spread is drawn towards the
-    spread over all tests of the request, as if that had been seen in PRIOR_RUNS more runs.
-    """
-    probes = [timing.probe_s for runs in timings.values() for timing in runs]
-    fastest_probe_s = min(probes, default=0.0)
-    variances = {test: _relative_variance(runs) for test, runs in timings.items() if len(runs) > 1}
-    pooled = statistics.fmean(variances.values()) if variances else 0.0
-    estimates = []
-    for result in results:
-        runs = timings.get(result.test, ())
-        if len(runs) < 2:
-            estimates.append(result)
-            continue
-        clean = [run for run in runs if run.probe_s <= CLEAN_RATIO * fastest_probe_s] or runs
-        wall_s = min(run.wall_s for run in clean)
-        weight = len(runs) - 1
-        variance = (PRIOR_RUNS * pooled + weight * variances[result.test]) / (PRIOR_RUNS + weight)
-        estimates.append(
-            dataclasses.replace(
-                result,
-                wall_s=wall_s,
-                cpu_s=min(run.cpu_s for run in clean),
-                wall_std_s=wall_s * math.sqrt(variance),
-                runs=len(runs),
-            )
-        )
-    return tuple(estimates)
-
-
-def _relative_variance(runs: Sequence[Timing]) -> float:
-    walls = [run.wall_s for run in runs]
-    return statistics.variance(walls) / max(min(walls), 1e-9) ** 2

@@ -13,7 +13,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 
-from sandbox import checkers, measurement
+from sandbox import checkers, measurement, protocol
 from sandbox.backends.worker import Worker, WorkerLost
 from sandbox.inside.languages import LANGUAGES
 from sandbox.protocol import InvalidRequestError, RunRequest, RunResult, Suite, TestResult, Verdict, require
@@ -78,8 +78,7 @@ class Pool:
             suite = self._suites.get(request.suite_sha256)
         if suite is None:
             raise UnknownSuite(f"suite_sha256 = {request.suite_sha256!r}: expected the hash of an uploaded suite")
-        for test in request.tests or ():
-            require(test < len(suite.inputs), "tests", test, f"indices below {len(suite.inputs)}")
+        protocol.require_fit(request, suite)
         return suite
 
     def submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]:

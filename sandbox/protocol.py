@@ -14,6 +14,7 @@ import typing
 
 MEBIBYTE = 1 << 20
 SERVICE_CAP_S = 10.0
+Z_95 = 1.96
 
 
 class Verdict(enum.StrEnum):
@@ -100,7 +101,10 @@ class Suite:
 class RunRequest:
     """One program on some tests of an uploaded suite.
 
-    `tests` are indices into the suite, None for all of them. `repeats` is the number of timed executions of each test.
+    `tests` are indices into the suite, None for all of them. A test gets up to `repeats` timed executions on average:
+    one whose two fastest runs agree within `precision` (a share of them) leaves to others what it does not need.
+    `decisions_s`, one for each test asked for, are seconds at which something is decided, such as a reference to be
+    beaten: a test near its own, or near its limit, is measured twice as precisely.
     `stops_early` ends the run at the first test that neither succeeds nor reaches its time limit; tests that were not
     reached are absent from the result. `returns_output` asks for the program's standard output.
     `optimization_tests` are those whose durations matter, None where nobody said: a fallback needs to know
@@ -117,6 +121,8 @@ class RunRequest:
     returns_output: bool = False
     stops_early: bool = False
     optimization_tests: tuple[int, ...] | None = None
+    precision: float = 0.02
+    decisions_s: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         for field in ("program", "suite_sha256", "language"):
@@ -132,11 +138,27 @@ class RunRequest:
             require(len(self.tests) > 0, "tests", self.tests, "at least one test, or null for all")
             are_whole = all(isinstance(test, int) and not isinstance(test, bool) for test in self.tests)
             require(are_whole and min(self.tests) >= 0, "tests", self.tests, "whole numbers that are not negative")
+        is_share = isinstance(self.precision, int | float) and 0 < self.precision <= 1
+        require(is_share, "precision", self.precision, "a share in (0, 1]")
+        if self.decisions_s is not None:
+            are_seconds = all(isinstance(decision_s, int | float) and decision_s > 0 for decision_s in self.decisions_s)
+            require(are_seconds, "decisions_s", self.decisions_s, "positive seconds")
+            is_one_each = self.tests is None or len(self.tests) == len(self.decisions_s)
+            require(is_one_each, "decisions_s", self.decisions_s, "one for each of the tests asked for")
 
     @functools.cached_property
     def sha256(self) -> str:
         """Content address of the question asked: equal requests may share one stored answer."""
         return hashlib.sha256(to_json(self).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def require_fit(request: RunRequest, suite: Suite) -> None:
+    """Raises InvalidRequestError for a request that asks for tests which its suite does not have."""
+    for test in request.tests or ():
+        require(test < len(suite.inputs), "tests", test, f"indices below {len(suite.inputs)}")
+    if request.tests is None and request.decisions_s is not None:
+        expected = f"one for each of the {len(suite.inputs)} tests"
+        require(len(request.decisions_s) == len(suite.inputs), "decisions_s", request.decisions_s, expected)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +167,7 @@ class TestResult:
 
     `wall_s` is the instrument's estimate of the program's own wall time over `runs` executions and `wall_std_s` the
     standard deviation of that estimate (0 where a single run says nothing about it); `cpu_s` is user plus system time.
+    Another measurement of the same program and test lies within `interval_s` in 95 of 100 cases.
     A run that was ended by its time limit reports the limit. `output` is None unless it was asked for and is UTF-8.
     """
 
@@ -160,6 +183,12 @@ class TestResult:
     worker: str = ""
     output: str | None = None
     detail: str = ""
+
+    @property
+    def interval_s(self) -> tuple[float, float]:
+        """Where another measurement falls: it varies as much as this one, hence the square root of two."""
+        reach_s = Z_95 * math.sqrt(2) * self.wall_std_s
+        return max(0.0, self.wall_s - reach_s), self.wall_s + reach_s
 
 
 @dataclasses.dataclass(frozen=True)

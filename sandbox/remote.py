@@ -59,8 +59,7 @@ class Remote:
     def suite_of(self, request: RunRequest) -> Suite:
         suite = self._suites.get(request.suite_sha256)
         protocol.require(suite is not None, "suite_sha256", request.suite_sha256, "the hash of an uploaded suite")
-        for test in request.tests or ():
-            protocol.require(test < len(suite.inputs), "tests", test, f"indices below {len(suite.inputs)}")
+        protocol.require_fit(request, suite)
         return suite
 
     def submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]:

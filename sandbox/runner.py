@@ -36,12 +36,13 @@ TOOL_LIMITS = {
 
 def main() -> None:
     """Serves requests until standard input ends."""
+    is_layout_fixed = containment.fix_layout()
     control_in, control_out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "r+b", buffering=0) as null:
         for descriptor in (0, 1):
             os.dup2(null.fileno(), descriptor)
     uid = int(sys.argv[3]) if sys.argv[2:3] == ["--uid"] else None
-    runner = Runner(sys.argv[1], uid=uid)
+    runner = Runner(sys.argv[1], uid=uid, is_layout_fixed=is_layout_fixed)
     if uid is None:
         containment.adopt_orphans()
     gc.collect()
@@ -70,8 +71,9 @@ def send(target: BinaryIO, message: dict) -> None:
 class Runner:
     """State between requests: the process that holds the program, and the files that hold the inputs of tests."""
 
-    def __init__(self, directory: str, *, uid: int | None) -> None:
+    def __init__(self, directory: str, *, uid: int | None, is_layout_fixed: bool = False) -> None:
         require_container(uid)
+        self._is_layout_fixed = is_layout_fixed
         self._directory = directory
         self._home = zygote.Home("/tmp" if uid is not None else os.path.join(directory, "scratch"), uid)
         os.makedirs(self._home.scratch, exist_ok=True)
@@ -110,15 +112,13 @@ class Runner:
             self._zygote = zygote.Zygote(lambda: language.prepare(text), home=self._home)
         except languages.Rejected as error:
             return {"error": str(error)}
-        return {"error": None}
+        return {"error": None, "is_layout_fixed": self._is_layout_fixed}
 
     def _made_by(self, language: languages.Language, text: str) -> bytes:
         """The program as a tool leaves it; raises Rejected with the tool's words where it refuses the text."""
         content = languages.encoded(text)
         languages.put_in_memory(content)
-        tool = zygote.Zygote(
-            lambda: lambda: os.execve(language.tool[0], language.tool, languages.ENVIRONMENT), home=self._home
-        )
+        tool = zygote.Zygote(lambda: lambda: os.execve(language.tool[0], language.tool, os.environ), home=self._home)
         try:
             with open(f"/proc/self/fd/{languages.PROGRAM_DESCRIPTOR}", "rb", buffering=0) as source:
                 report = self._executed(tool, source.fileno(), TOOL_LIMITS)
@@ -142,7 +142,7 @@ class Runner:
             self._clean_scratch()
         # The probe after one run is the probe before the next.
         self._probe_s = clocks.probe() if request["probes"] else 0.0
-        return report | {"probe_s": max(before_s, self._probe_s)}
+        return report | {"probe_s": min(before_s, self._probe_s)}
 
     def _executed(self, zygote: zygote.Zygote, source: int, limits: dict) -> dict:
         """Runs the program of a zygote once and reports what it used and wrote."""

@@ -52,7 +52,7 @@ class DockerChannel:
         return engine().containers.create(
             image,
             # The runner travels as text: the engine may be on another machine.
-            ["python3", "-I", "-c", bundle.text(), "/inputs", "--uid", str(uid)],
+            bundle.command("python3", "/inputs", "--uid", str(uid)),
             name=f"optimrl-sandbox-{uuid.uuid4().hex[:12]}",
             labels={LABEL: str(os.getpid())},
             stdin_open=True,
@@ -69,7 +69,7 @@ class DockerChannel:
             memswap_limit=MEMORY_BYTES,
             cpuset_cpus=None if cpu is None else str(cpu),
             log_config=docker.types.LogConfig(type="none"),
-            environment={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+            environment=bundle.ENVIRONMENT,
             user="0:0",
         )
 

@@ -24,12 +24,11 @@ class LocalChannel:
 
     def __init__(self, *, cpu: int | None) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="runner-", ignore_cleanup_errors=True)
-        # -I keeps the caller's environment and directory out of the programs' view of the world.
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-c", bundle.text(), self._directory.name],
+            bundle.command(sys.executable, self._directory.name),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+            env=bundle.ENVIRONMENT,
             start_new_session=True,
         )
         if cpu is not None:

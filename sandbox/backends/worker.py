@@ -43,6 +43,8 @@ class Worker:
         self._held_bytes = 0
         self._program: tuple[tuple[str, str], str | None] | None = None
         self.run_count = 0
+        self.fastest_probe_s = 0.0
+        self.is_layout_fixed = False
 
     def compile(self, program: str, *, language: str) -> str | None:
         """Makes `program` the current one; returns why it does not compile, or None.
@@ -56,6 +58,7 @@ class Worker:
                 "is_unavailable" not in answer, "language", language, f"one of this image ({answer['error']})"
             )
             self._program = (key, answer["error"])
+            self.is_layout_fixed = answer.get("is_layout_fixed", self.is_layout_fixed)
         return self._program[1]
 
     def run(
@@ -114,6 +117,8 @@ class Worker:
         answer = self._receive("run", timeout_s=containment.MOST_EXTENSION * limits.wall_s + GRACE_S)
         answer["output"] = base64.b64decode(answer["output"])
         self.run_count += 1
+        if answer["probe_s"] > 0:
+            self.fastest_probe_s = min(self.fastest_probe_s or answer["probe_s"], answer["probe_s"])
         return answer
 
     def _ask(self, request: dict) -> dict:

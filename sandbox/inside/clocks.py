@@ -13,7 +13,7 @@ import time
 from typing import NamedTuple
 
 START_DESCRIPTOR = 3
-PROBE_STEPS = 20_000
+PROBE_STEPS = 50_000
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 

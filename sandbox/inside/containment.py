@@ -4,6 +4,7 @@ import contextlib
 import os
 import resource
 import signal
+import sys
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -15,6 +16,7 @@ POLL_S = 0.02
 MOST_EXTENSION = 4.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PR_SET_CHILD_SUBREAPER = 36
+ADDR_NO_RANDOMIZE = 0x0040000
 STACK_BYTES = 512 << 20
 SHARED_PLACES = ("/tmp", "/dev/shm", "/dev/mqueue", "/var/tmp", "/run/lock")
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
@@ -22,6 +24,20 @@ SYSV_REMOVERS = {"shm": "shmctl", "sem": "semctl", "msg": "msgctl"}
 IPC_RMID = 0
 # A folder in a folder takes a sweep more; there cannot be more of them than a scratch file system has files.
 MOST_SWEEPS = 10_000
+
+
+def fix_layout() -> bool:
+    """Starts this interpreter anew with addresses that are not random, once; False where the kernel does not allow it.
+
+    Where things lie in memory moves a program's seconds by 1 % from one interpreter to the next.
+    """
+    if int(clocks.said("/proc/self/personality"), 16) & ADDR_NO_RANDOMIZE:
+        return True
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).personality(ADDR_NO_RANDOMIZE) >= 0:
+        os.execv(sys.executable, sys.orig_argv)
+    return False
 
 
 def adopt_orphans() -> None:

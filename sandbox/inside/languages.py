@@ -20,7 +20,6 @@ from sandbox.inside import clocks
 # Where the file of a program lies in every process that needs one; far from what programs open themselves.
 PROGRAM_DESCRIPTOR = 255
 BINARY = "program"
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
@@ -93,7 +92,7 @@ def _interpret(path: str) -> int:
 
 def _execute() -> int:
     clocks.mark_start()
-    os.execve(PROGRAM_DESCRIPTOR, [BINARY], ENVIRONMENT)
+    os.execve(PROGRAM_DESCRIPTOR, [BINARY], os.environ)
 
 
 def _run_as_main(code: types.CodeType, streams: tuple) -> int:

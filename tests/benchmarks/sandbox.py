@@ -25,7 +25,6 @@ from sandbox.protocol import Limits, RunRequest, RunResult, Suite, Verdict
 REPEATS = 3
 JOBS = 724
 LOADS_PERCENT = (0, 50, 100, 200)
-Z_95 = 1.96
 PROGRAM = "n = int(input())\nt = 0\nfor k in range(n):\n    t += k\nprint(t)\n"
 ONE_MS_LOOP = 20_000
 # About 20, 40, 80, 160 and 320 ms where a million steps take 50 ms.
@@ -126,7 +125,7 @@ def rerun(
 def coverage(answers: Sequence[RunResult]) -> float:
     """Share of estimates that lie inside the 95 % interval which another run of the same program reported."""
     hits = [
-        abs(other.wall_s - one.wall_s) <= Z_95 * one.wall_std_s
+        one.interval_s[0] <= other.wall_s <= one.interval_s[1]
         for left, right in itertools.permutations(answers, 2)
         for one, other in zip(left.results, right.results, strict=True)
     ]

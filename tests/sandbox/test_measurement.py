@@ -5,45 +5,136 @@ import random
 
 import pytest
 
-from sandbox import fallback, measurement
-from sandbox.measurement import Timing
-from sandbox.protocol import RunRequest, TestResult, Verdict
+from sandbox import estimate, fallback, measurement
+from sandbox.estimate import Timing
+from sandbox.protocol import InvalidRequestError, RunRequest, Suite, TestResult, Verdict
 
 
 def result(test: int = 0) -> TestResult:
     return TestResult(test, Verdict.SUCCESS, 9.0)
 
 
-def test_the_smallest_undisturbed_run_counts():
-    # The run of 0.8 s is smallest, but its probes took 1.5 times the best: a clock that jumped, not a fast program.
-    timings = {0: [Timing(1.0, 1.0, 1.0), Timing(0.8, 0.8, 1.5), Timing(1.1, 1.1, 1.05)]}
-    (estimate,) = measurement.estimated([result()], timings)
-    assert (estimate.wall_s, estimate.cpu_s, estimate.runs) == (1.0, 1.0, 3)
+def runs(*walls_s: float, probe_s: float = 1.0) -> list[Timing]:
+    return [Timing(wall_s, wall_s, probe_s) for wall_s in walls_s]
 
 
-def test_all_runs_count_where_none_of_a_test_was_undisturbed():
-    timings = {0: [Timing(1.0, 1.0, 2.0), Timing(0.9, 0.9, 2.0)], 1: [Timing(1.0, 1.0, 1.0)] * 2}
-    first, _ = measurement.estimated([result(0), result(1)], timings)
-    assert first.wall_s == 0.9
+def estimated(timings: dict[int, list[Timing]], *, fastest_probe_s: float = 1.0) -> tuple[TestResult, ...]:
+    return estimate.estimated([result(test) for test in timings], timings, fastest_probe_s=fastest_probe_s)
+
+
+def test_the_smallest_run_counts():
+    (found,) = estimated({0: [Timing(1.5, 1.4, 1.0), Timing(1.0, 0.9, 1.0), Timing(1.01, 1.0, 1.0)]})
+    assert (found.wall_s, found.cpu_s, found.runs) == (1.0, 0.9, 3)
 
 
 def test_the_deviation_is_drawn_towards_that_of_the_whole_request():
-    # Relative variances 0 and 0.02 (runs 1.0 and 1.2), pooled 0.01; each test has one degree of freedom of its own.
-    timings = {0: [Timing(2.0, 2.0, 1.0)] * 2, 1: [Timing(1.0, 1.0, 1.0), Timing(1.2, 1.2, 1.0)]}
-    steady, unsteady = measurement.estimated([result(0), result(1)], timings)
-    prior = measurement.PRIOR_RUNS
-    assert steady.wall_std_s == pytest.approx(2.0 * math.sqrt(prior * 0.01 / (prior + 1)))
-    assert unsteady.wall_std_s == pytest.approx(math.sqrt((prior * 0.01 + 0.02) / (prior + 1)))
+    # Spreads 0 and 0.04 (two runs, 4 % apart), pooled 0.02; each test has one run of its own to say so.
+    steady, unsteady = estimated({0: runs(2.0, 2.0), 1: runs(1.0, 1.04)})
+    prior = estimate.PRIOR_RUNS
+    floor = estimate.FLOOR_SHARE
+    shares = [prior * 0.02 / (prior + 1) / 2, (prior * 0.02 + 0.04) / (prior + 1) / 2]
+    assert steady.wall_std_s == pytest.approx(2.0 * math.hypot(shares[0], floor), rel=1e-4)
+    assert unsteady.wall_std_s == pytest.approx(math.hypot(shares[1], floor), rel=1e-4)
+
+
+def test_a_core_that_was_slow_throughout_widens_the_interval():
+    (usual,) = estimated({0: runs(1.0, 1.0)})
+    (slow,) = estimated({0: runs(1.0, 1.0, probe_s=1.6)})
+    (unprobed,) = estimated({0: runs(1.0, 1.0, probe_s=0.0)}, fastest_probe_s=0.0)
+    # The program may have taken 1 / 1.6 s on the core as it usually is.
+    assert slow.interval_s[0] < 1 / 1.6 < usual.interval_s[0] == unprobed.interval_s[0]
+
+
+def test_the_interval_holds_another_measurement_of_the_same_spread():
+    found = TestResult(0, Verdict.SUCCESS, 1.0, wall_std_s=0.01)
+    assert found.interval_s == pytest.approx((1 - 0.02772, 1 + 0.02772), abs=1e-4)
+    assert TestResult(0, Verdict.SUCCESS, 0.01, wall_std_s=0.1).interval_s[0] == 0.0
 
 
 def test_the_estimate_scales_with_durations_and_not_with_the_unit_of_probes():
     chance = random.Random(3)
     timings = {k: [Timing(*(chance.uniform(1, 2) for _ in range(3))) for _ in range(4)] for k in range(6)}
     scaled = {k: [Timing(10 * t.wall_s, 10 * t.cpu_s, 7 * t.probe_s) for t in runs] for k, runs in timings.items()}
-    results = [result(k) for k in timings]
-    for one, ten in zip(measurement.estimated(results, timings), measurement.estimated(results, scaled), strict=True):
+    for one, ten in zip(estimated(timings), estimated(scaled, fastest_probe_s=7.0), strict=True):
         assert ten.wall_s == pytest.approx(10 * one.wall_s)
-        assert ten.wall_std_s == pytest.approx(10 * one.wall_std_s)
+        assert ten.wall_std_s == pytest.approx(10 * one.wall_std_s, rel=1e-3)
+
+
+def needy(timings: dict[int, list[Timing]], **decisions_s: float) -> list[int]:
+    near = {int(test[1:]): (decision_s,) for test, decision_s in decisions_s.items()}
+    return estimate.unsettled(timings, precision=0.02, decisions_s=near)
+
+
+def test_a_test_needs_runs_until_its_two_smallest_agree():
+    assert needy({0: runs(1.0), 1: runs(1.0, 1.015), 2: runs(1.0, 1.5), 3: runs(1.0, 1.5, 1.01)}) == [0, 2]
+    # Jitter of the kernel is no disagreement of short programs.
+    assert needy({0: runs(0.001, 0.00104)}) == []
+
+
+def test_near_a_decision_runs_have_to_agree_twice_as_closely_and_come_first():
+    timings = {0: runs(1.0, 1.015), 1: runs(1.0, 1.015), 2: runs(1.0, 1.5)}
+    assert needy(timings, t0=1.05, t1=1.07) == [0, 2]
+
+
+class Machine:
+    """A worker whose runs take what a list says, test by test."""
+
+    name, fastest_probe_s, is_layout_fixed = "machine", 1.0, True
+
+    def __init__(self, walls_s: list[list[float]]) -> None:
+        self._walls_s = [iter(walls) for walls in walls_s]
+        self.rounds: list[list[int]] = []
+
+    def compile(self, program, *, language):
+        return None
+
+    def run(self, suite, tests, *, limits, probes, ahead=1):
+        self.rounds.append(list(tests))
+        for test in tests:
+            yield {
+                "wall_s": next(self._walls_s[test]),
+                "cpu_s": 1.0,
+                "probe_s": 1.0,
+                "killed_for": "",
+                "exit": 0,
+                "output": b"6\n",
+                "output_bytes": 2,
+                "peak_memory_bytes": 0,
+            }
+
+
+def test_executions_go_where_runs_disagree_and_never_over_the_budget():
+    machine = Machine([[1.0, 1.0], [1.0, 1.0], [2.0, 1.5, 1.0, 1.2, 1.4, 1.1, 1.3, 1.3, 1.3]])
+    suite = Suite(inputs=("",) * 3, expected=("6\n",) * 3)
+    found = measurement.measure(machine, RunRequest("print(6)", suite.sha256, repeats=3), suite)
+    assert [item.runs for item in found] == [2, 2, 5]
+    assert [item.wall_s for item in found] == [1.0, 1.0, 1.0]
+    assert machine.rounds == [[0, 1, 2], [0, 1, 2], [2], [2], [2]]
+    assert found[2].wall_std_s > 2 * found[0].wall_std_s
+
+
+def test_a_decision_near_a_test_gets_it_more_runs():
+    def measured(decisions_s):
+        machine = Machine([[1.0, 1.015, 1.001], [1.0, 1.015, 1.0]])
+        suite = Suite(inputs=("",) * 2, expected=("6\n",) * 2)
+        request = RunRequest("print(6)", suite.sha256, repeats=3, decisions_s=decisions_s)
+        return [item.runs for item in measurement.measure(machine, request, suite)]
+
+    assert measured(None) == [2, 2]
+    assert measured((1.03, 5.0)) == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": 0}, "precision = 0"),
+        ({"decisions_s": (0.0,)}, "decisions_s"),
+        ({"decisions_s": (1.0,), "tests": (0, 1)}, "one for each"),
+    ],
+)
+def test_wrong_settings_of_the_estimate_are_named(options, message):
+    with pytest.raises(InvalidRequestError, match=message):
+        RunRequest("print(6)", "0" * 64, **options)
 
 
 def test_nothing_is_recovered_where_nobody_said_which_seconds_matter():

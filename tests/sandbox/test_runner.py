@@ -14,7 +14,7 @@ def test_a_runner_that_empties_shared_directories_starts_nowhere_but_in_a_contai
 
 
 def test_the_bundle_refuses_as_well(tmp_path):
-    command = [sys.executable, "-I", "-c", bundle.text(), str(tmp_path), "--uid", "20000"]
+    command = bundle.command(sys.executable, str(tmp_path), "--uid", "20000")
     ended = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=60)
     assert ended.returncode != 0
     assert b"first process of a container" in ended.stderr

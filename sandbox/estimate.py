@@ -1,0 +1,113 @@
+"""What repeated runs say about a program's seconds: whether they are enough, the estimate, and how sure it is. Pure.
+
+Disturbance only adds. On a shared host most runs lie within a percent above a floor, and the others far above it: so
+the estimate is the smallest run, and two smallest runs that agree say that the floor was reached. Measured there, the
+smallest of the runs that this asks for, 2.4 on average, comes back within 1 % where a single run varies by 15 %.
+"""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from sandbox.protocol import TestResult
+
+# Two runs this close agree whatever their length: the kernel's own jitter is of this size.
+AGREEMENT_S = 50e-6
+# A decision is near where it lies within so many times the asked precision; agreement there has to be twice as close.
+NEAR = 3.0
+# No test takes more than so many times its share of the request's executions.
+MOST_SHARES = 3
+# Spread between floors of requests, beyond what one request can see of it: without and with random addresses.
+FLOOR_SHARE = 0.007
+RANDOM_LAYOUT_SHARE = 0.013
+FLOOR_S = 20e-6
+# How many runs the spread over the whole request weighs in the spread of one test, and the most a test adds to it.
+PRIOR_RUNS = 4
+MOST_SPREAD_SHARE = 0.05
+# Probes this much over the fastest that the worker ever had say that the core is slow at the moment.
+SLOW_RATIO = 1.15
+
+
+class Timing(NamedTuple):
+    """One successful run: the program's seconds, and the faster of the probes around it (0 without probes)."""
+
+    wall_s: float
+    cpu_s: float
+    probe_s: float
+
+
+def unsettled(
+    timings: Mapping[int, Sequence[Timing]],
+    *,
+    precision: float,
+    decisions_s: Mapping[int, Collection[float]],
+) -> list[int]:
+    """Tests whose two smallest runs do not agree yet, those near a decision first, then by disagreement."""
+    needs = {}
+    for test, runs in timings.items():
+        is_near = _is_near(runs, precision=precision, decisions_s=decisions_s.get(test, ()))
+        smallest_s = max(_smallest_s(runs), AGREEMENT_S)
+        gap_s = _gap_s(runs)
+        if gap_s > max((precision / 2 if is_near else precision) * smallest_s, AGREEMENT_S):
+            needs[test] = (is_near, gap_s / smallest_s)
+    return sorted(needs, key=needs.__getitem__, reverse=True)
+
+
+def estimated(
+    results: Sequence[TestResult],
+    timings: Mapping[int, Sequence[Timing]],
+    *,
+    fastest_probe_s: float,
+    floor_share: float = FLOOR_SHARE,
+) -> tuple[TestResult, ...]:
+    """Replaces the seconds of repeated tests by their estimate and its standard deviation.
+
+    Few runs say little about a spread. Where runs lie above a floor as if by chance alone, the distance of the two
+    smallest of n is on average 1 / (n - 1) of the spread, and the smallest varies by 1 / n of it; each test's spread is
+    drawn towards that of the whole request, as if it had been seen in PRIOR_RUNS more runs. A core that was slow
+    throughout adds what it may have added to the seconds.
+    """
+    spreads = {test: _spread_share(runs) for test, runs in timings.items() if len(runs) > 1}
+    pooled = statistics.fmean(min(spread, MOST_SPREAD_SHARE) for spread in spreads.values()) if spreads else 0.0
+    estimates = []
+    for result in results:
+        if result.test not in spreads:
+            estimates.append(result)
+            continue
+        runs = timings[result.test]
+        smallest_s = _smallest_s(runs)
+        weight = len(runs) - 1
+        spread = (PRIOR_RUNS * pooled + weight * spreads[result.test]) / (PRIOR_RUNS + weight)
+        slowness = min(run.probe_s for run in runs) / fastest_probe_s if fastest_probe_s > 0 else 1.0
+        shares = (floor_share, spread / len(runs), (slowness - 1) / 2 if slowness > SLOW_RATIO else 0.0)
+        estimates.append(
+            dataclasses.replace(
+                result,
+                wall_s=smallest_s,
+                cpu_s=min(run.cpu_s for run in runs),
+                wall_std_s=math.hypot(FLOOR_S, smallest_s * math.hypot(*shares)),
+                runs=len(runs),
+            )
+        )
+    return tuple(estimates)
+
+
+def _is_near(runs: Sequence[Timing], *, precision: float, decisions_s: Collection[float]) -> bool:
+    smallest_s = _smallest_s(runs)
+    return any(abs(decision_s - smallest_s) <= NEAR * precision * smallest_s for decision_s in decisions_s)
+
+
+def _smallest_s(runs: Sequence[Timing]) -> float:
+    return min(run.wall_s for run in runs)
+
+
+def _gap_s(runs: Sequence[Timing]) -> float:
+    """Distance of the two smallest; endless for a single run, which agrees with nothing."""
+    walls = sorted(run.wall_s for run in runs)
+    return walls[1] - walls[0] if len(walls) > 1 else math.inf
+
+
+def _spread_share(runs: Sequence[Timing]) -> float:
+    return (len(runs) - 1) * _gap_s(runs) / max(_smallest_s(runs), AGREEMENT_S)
