@@ -1,12 +1,11 @@
 """Calibration recovers the map that was imposed, judges it on unseen problems, and names what it was measured under."""
 
 import json
-import statistics
 
 import numpy as np
 import pytest
 
-from sandbox import calibrate, calibration, health
+from sandbox import calibrate, calibration
 from sandbox.calibration import Pairs
 
 
@@ -101,24 +100,3 @@ def test_a_broken_campaign_is_one_line_and_exit_code_2(tmp_path, capsys, text):
     path.write_text(text)
     assert calibrate.main([f"--campaign={path}", f"--output={tmp_path / 'o'}", "--address=local"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_probes_find_slope_and_offset_of_a_drift():
-    moved = health.drift([0.01, 0.1, 0.2], [0.027, 0.18, 0.35])
-    assert moved.slope == pytest.approx(1.7)
-    assert moved.offset_s == pytest.approx(0.01)
-    assert moved.is_alarming
-    assert not health.drift([0.01, 0.1], [0.011, 0.105]).is_alarming
-
-
-def test_bursts_are_windows_with_too_many_faults():
-    faults = [False] * 300
-    faults[100:105] = [True] * 5
-    assert health.bursts(faults) == [1]
-    assert statistics.fmean(faults) < health.BURST_SHARE
-
-
-def test_rates_split_requests_by_who_settled_them():
-    assert health.rates({"requests": 100, "unsettled": 10, "recovered": 7}) == pytest.approx((0.1, 0.07, 0.03))
-    assert health.rates({}) == (0, 0, 0)
-    assert health.any_failure_share(0.01, 100) == pytest.approx(0.634, abs=1e-3)
