@@ -37,20 +37,23 @@ class CandidateRun:
     """What one program did on the tests of its problem, in stored order.
 
     `status` int8[k] holds `arrays.Status` (NOT_RUN for tests that were not asked for or not reached), `duration_s`
-    float32[k] the measured seconds (the service cap for a timeout, 0 where nothing ran).
+    float32[k] the measured seconds (the service cap for a timeout, 0 where nothing ran). Stored seconds read as
+    slope * stored + offset_s in the state of the service that measured these.
     """
 
     status: np.ndarray
     duration_s: np.ndarray
+    slope: float = 1.0
+    offset_s: float = 0.0
 
 
 class Executor:
-    """Runs (record, program) pairs through one sandbox client; suites are uploaded once per problem."""
+    """Runs (record, program) pairs through one sandbox client; there is one suite for each problem."""
 
     def __init__(self, client: sandbox_client.Client, settings: SandboxSettings) -> None:
         self._client = client
         self._settings = settings
-        self._suites: dict[str, str] = {}
+        self._suites: dict[str, protocol.Suite] = {}
 
     def execute(
         self,
@@ -70,6 +73,12 @@ class Executor:
         done = _counter(on_result)
         results = self._client.run_many([requests[index] for index in asked], on_result=done)
         answers = dict(zip(asked, results, strict=True))
+        if self._client.windows.is_degraded:
+            settled, recovered, unresolved = self._client.rates
+            text = (
+                "a burst of faults in the sandbox; so far %.2f %% settled by it, %.2f %% by the fallback, %.2f %% not"
+            )
+            _LOG.warning(text, 100 * settled, 100 * recovered, 100 * unresolved)
         return [self._run_of(record, answers.get(index)) for index, (record, _) in enumerate(attempts)]
 
     def _request(
@@ -92,8 +101,9 @@ class Executor:
     def _suite_of(self, record: ProblemRecord) -> str:
         if record.id not in self._suites:
             suite = protocol.Suite(inputs=record.test_input, expected=record.test_output, checker=record.checker)
-            self._suites[record.id] = self._client.upload(suite)
-        return self._suites[record.id]
+            self._suites[record.id] = suite
+        # Every time, because a client lets go of the oldest; for one that it still holds this costs nothing.
+        return self._client.upload(self._suites[record.id])
 
     def _run_of(self, record: ProblemRecord, answer: protocol.RunResult | None) -> CandidateRun:
         status = np.full(len(record.test_input), int(arrays.Status.NOT_RUN), np.int8)
@@ -103,14 +113,26 @@ class Executor:
             is_timeout = result.verdict is protocol.Verdict.TIME_LIMIT
             measured_s = result.wall_s if self._settings.duration == "wall" else result.cpu_s
             duration_s[result.test] = protocol.SERVICE_CAP_S if is_timeout else measured_s
-        return CandidateRun(status=status, duration_s=duration_s)
+        if answer is None or self._settings.calibration == "fixed":
+            return CandidateRun(status=status, duration_s=duration_s)
+        return CandidateRun(status, duration_s, *sandbox_client.map_of(answer))
 
 
 def connect(settings: SandboxSettings, *, store: str) -> sandbox_client.Client:
     """A client for `settings.address`; raises UserError where no service answers there."""
     try:
         return sandbox_client.connect(
-            settings.address, workers=settings.workers, store=settings.store or store, reuse=settings.reuse
+            settings.address,
+            workers=settings.workers,
+            store=settings.store or store,
+            reuse=settings.reuse,
+            fallback_policy=sandbox_client.Policy(
+                correctness=settings.fallback_correctness,
+                optimization=settings.fallback_optimization,
+                retries=settings.fallback_retries,
+                quarantine=settings.quarantine,
+                backend=settings.fallback_backend,
+            ),
         )
     except (OSError, ValueError) as error:
         raise UserError(f"sandbox.address = {settings.address!r}: expected a sandbox that answers ({error})") from None
