@@ -114,8 +114,9 @@ class Client:
 
     def close(self) -> None:
         """Ends all workers; requests that have not started are dropped."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self.service.close()
+        self._threads.shutdown(wait=True)
         if self._store:
             self._store.close()
             self._store = None

@@ -89,12 +89,13 @@ class Watch(NamedTuple):
         seen = self._replace(recent=(*self.recent, tuple(newest_s))[-SUSTAINED:])
         if len(seen.recent) < SUSTAINED:
             return seen
-        typical_s = tuple(map(statistics.median, zip(*seen.recent, strict=True)))
+        # Disturbance only ever adds.
+        lowest_s = tuple(map(min, zip(*seen.recent, strict=True)))
         if not self.first_s:
-            return seen._replace(first_s=typical_s)
+            return seen._replace(first_s=lowest_s)
         if not all(seen._departure(probe_s).is_alarming for probe_s in seen.recent):
             return seen
-        return Watch(self.first_s, (typical_s,), fitted(self.first_s, typical_s), is_accepted=False)
+        return Watch(self.first_s, (lowest_s,), fitted(self.first_s, lowest_s), is_accepted=False)
 
     @property
     def newest(self) -> Map | None:

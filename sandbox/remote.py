@@ -12,7 +12,6 @@ import itertools
 import logging
 import random
 import threading
-import time
 from collections.abc import Sequence
 
 import httpx
@@ -30,6 +29,7 @@ LONGEST_WAIT_S = 600.0
 MARGIN_S = 120.0
 SUITE_CHARACTERS = 4 << 30
 LOCAL_SETTINGS = pool.PoolSettings(suite_characters=1 << 28)
+NO_SERVER = "expected the address of a sandbox server"
 REFUSALS = (400, 401, 403, 404, 405, 413, 422)
 
 
@@ -60,8 +60,15 @@ class Remote:
         self._threads = concurrent.futures.ThreadPoolExecutor(concurrency, thread_name_prefix="sandbox-remote")
         self.counts: collections.Counter[str] = collections.Counter()
         self.windows = health.Windows()
-        _, state = self._send("GET", "/v1/health", timeout_s=30.0)
-        self.measured_under: dict[str, str] = state.json()["measured_under"]
+        self._is_closing = threading.Event()
+        self.measured_under = self._identity()
+
+    def _identity(self) -> dict[str, str]:
+        server, response = self._send("GET", "/v1/health", timeout_s=30.0)
+        try:
+            return response.json()["measured_under"]
+        except (ValueError, KeyError, TypeError):
+            raise InvalidRequestError(f"{server.base_url}: {NO_SERVER}") from None
 
     def upload(self, suite: Suite) -> str:
         """Remembers a suite; servers get it when they first say that they do not know it."""
@@ -74,6 +81,8 @@ class Remote:
         return self._threads.submit(self._answer, request, self.suite_of(request))
 
     def close(self) -> None:
+        """Waits for what servers are running and for nothing else."""
+        self._is_closing.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for server in self._servers:
             server.close()
@@ -131,7 +140,7 @@ class Remote:
         Raises Unanswered, or InvalidRequestError for what every server refuses.
         """
         reason, failures, waited_s = "", 0, 0.0
-        while failures < ATTEMPTS and waited_s < LONGEST_WAIT_S:
+        while failures < ATTEMPTS and waited_s < LONGEST_WAIT_S and not self._is_closing.is_set():
             server = self._next(avoided)
             try:
                 response = server.request(method, path, content=body, timeout=timeout_s)
@@ -151,7 +160,7 @@ class Remote:
             self._count(**{"full" if is_full else "failed": 1})
             pause_s = float(response.headers.get("Retry-After", 1)) if is_full else FIRST_PAUSE_S * 2**failures
             pause_s = min(LONGEST_PAUSE_S, pause_s) * random.uniform(0.5, 1.0)
-            time.sleep(pause_s)
+            self._is_closing.wait(pause_s)
             waited_s += pause_s
         raise Unanswered(reason)
 
@@ -199,7 +208,7 @@ def _refusal(server: httpx.Client, response: httpx.Response) -> str:
     if response.status_code == 401:
         return f"{server.base_url} refuses: expected its token (set {TOKEN_VARIABLE})"
     if response.status_code in (404, 405) and "suite_sha256" not in response.text:
-        return f"{server.base_url} answers {response.status_code}: expected the address of a sandbox server"
+        return f"{server.base_url} answers {response.status_code}: {NO_SERVER}"
     return f"{server.base_url} refuses: {response.text}"
 
 

@@ -1,6 +1,7 @@
 """What a client reports for tests that a service did not settle, or timed in a bad moment, under each policy."""
 
 import dataclasses
+import threading
 
 import httpx
 import pytest
@@ -148,6 +149,31 @@ def test_a_client_tells_the_papers_rates_and_its_bursts(answering):
         assert connected.rates.service_only == pytest.approx(0.5)
         assert sum(connected.rates) == pytest.approx(1.0)
         assert connected.windows.unsettled == 2
+
+
+def test_another_service_at_the_address_is_one_clear_line(monkeypatch):
+    monkeypatch.setattr(httpx.Client, "request", lambda *_, **__: httpx.Response(200, text="<html>"))
+    with pytest.raises(InvalidRequestError, match="http://elsewhere: expected the address of a sandbox server"):
+        client.connect("http://elsewhere")
+
+
+def test_closing_waits_for_no_server_that_is_gone(monkeypatch, answering):
+    service, _ = answering([], [], Policy(retries=0))
+    tried = threading.Event()
+
+    def gone(*_, **__):
+        tried.set()
+        raise httpx.ConnectError("gone")
+
+    monkeypatch.setattr(httpx.Client, "request", gone)
+    monkeypatch.setattr(remote, "FIRST_PAUSE_S", 1000.0)
+    monkeypatch.setattr(remote, "LONGEST_PAUSE_S", 1000.0)
+    connected = client.Client(service, store=None, reuse="never", threads=1)
+    future = connected._submit(REQUEST)
+    tried.wait()
+    connected.close()
+    assert future.result().is_faulted
+    assert service.counts["failed"] == 1
 
 
 def test_seconds_of_a_degraded_service_are_not_kept_for_later(answering, tmp_path):
