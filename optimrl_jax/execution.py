@@ -54,6 +54,7 @@ class Executor:
         self._client = client
         self._settings = settings
         self._suites: dict[str, protocol.Suite] = {}
+        self._drifts: set[str] = set()
 
     def execute(
         self,
@@ -73,13 +74,23 @@ class Executor:
         done = _counter(on_result)
         results = self._client.run_many([requests[index] for index in asked], on_result=done)
         answers = dict(zip(asked, results, strict=True))
-        if self._client.windows.is_degraded:
-            settled, recovered, unresolved = self._client.rates
-            text = (
-                "a burst of faults in the sandbox; so far %.2f %% settled by it, %.2f %% by the fallback, %.2f %% not"
-            )
-            _LOG.warning(text, 100 * settled, 100 * recovered, 100 * unresolved)
+        self._warn_of(results)
         return [self._run_of(record, answers.get(index)) for index, (record, _) in enumerate(attempts)]
+
+    def _warn_of(self, answers: Sequence[protocol.RunResult]) -> None:
+        """Logs what the service says of itself: bursts of faults, doubtful seconds, another reading of stored ones."""
+        if self._client.windows.is_degraded:
+            rates = ", ".join(f"{name} {share:.2%}" for name, share in self._client.rates._asdict().items())
+            _LOG.warning("a burst of faults in the sandbox; shares of all programs so far: %s", rates)
+        degraded = sum("degraded" in answer.measured_under for answer in answers)
+        if degraded:
+            _LOG.warning("%d of %d programs were timed while the sandbox was degraded", degraded, len(answers))
+        for answer in answers:
+            version = answer.measured_under.get("calibration", "")
+            if version.startswith("drift-") and version not in self._drifts:
+                self._drifts.add(version)
+                slope, offset_s = sandbox_client.map_of(answer)
+                _LOG.warning("%s: stored seconds now read as %.3f * stored %+.4f s", version, slope, offset_s)
 
     def _request(
         self, record: ProblemRecord, program: str, *, kinds: Collection[int], stops_early: bool

@@ -12,7 +12,7 @@ import itertools
 import logging
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import httpx
 
@@ -54,6 +54,7 @@ class Remote:
         self._servers = [httpx.Client(base_url=url, headers=headers, limits=limits, trust_env=False) for url in urls]
         self._turn = itertools.cycle(self._servers)
         self._policy = policy
+        self._degraded: set[httpx.Client] = set()
         self._suites = Suites(characters=suite_characters)
         self._lock = threading.Lock()
         self._local: pool.Pool | None = None
@@ -107,12 +108,12 @@ class Remote:
 
     def _asked(self, request: RunRequest, suite: Suite) -> RunResult:
         """The best of the first answer and its retries; all tests are faults where no server answers."""
-        best, server, body = None, None, protocol.to_json(request)
+        best, avoided, body = None, set(), protocol.to_json(request)
         patience_s = _patience_s(request, len(request.tests or suite.inputs))
         for attempt in range(1 + self._policy.retries):
             try:
                 server, response = self._send(
-                    "POST", "/v1/runs", body=body, suite=suite, timeout_s=patience_s, avoided=server
+                    "POST", "/v1/runs", body=body, suite=suite, timeout_s=patience_s, avoided=avoided
                 )
             except Unanswered as error:
                 _LOG.warning("no server settled a request: %s", error)
@@ -120,10 +121,18 @@ class Remote:
             result = protocol.from_json(RunResult, response.content)
             self._count(retried=int(attempt > 0))
             best = result if best is None else min(best, result, key=_trouble)
-            # The same server is as degraded a moment later: only another one may be better.
-            if not _trouble(best) or (not best.is_faulted and len(self._servers) == 1):
+            degraded = self._degraded_after(server, result)
+            # Asking a service twice that is degraded as a whole would only add to its load.
+            if not _trouble(best) or (not best.is_faulted and len(degraded) == len(self._servers)):
                 break
+            avoided = {server} | degraded
         return best
+
+    def _degraded_after(self, server: httpx.Client, result: RunResult) -> set[httpx.Client]:
+        """The servers whose newest answer says that they are degraded."""
+        with self._lock:
+            (self._degraded.add if health.degraded_by(result.measured_under) else self._degraded.discard)(server)
+            return {*self._degraded}
 
     def _send(
         self,
@@ -133,9 +142,9 @@ class Remote:
         timeout_s: float,
         body: str = "",
         suite: Suite | None = None,
-        avoided: httpx.Client | None = None,
+        avoided: Collection[httpx.Client] = (),
     ) -> tuple[httpx.Client, httpx.Response]:
-        """Sends until a server answers, first to another than `avoided`; returns which one and what.
+        """Sends until a server answers, to none of `avoided` while there are others; returns which one and what.
 
         Raises Unanswered, or InvalidRequestError for what every server refuses.
         """
@@ -164,10 +173,10 @@ class Remote:
             waited_s += pause_s
         raise Unanswered(reason)
 
-    def _next(self, avoided: httpx.Client | None) -> httpx.Client:
+    def _next(self, avoided: Collection[httpx.Client]) -> httpx.Client:
         with self._lock:
-            server = next(self._turn)
-            return next(self._turn) if server is avoided and len(self._servers) > 1 else server
+            turns = [next(self._turn) for _ in self._servers] if avoided else [next(self._turn)]
+            return next((server for server in turns if server not in avoided), turns[0])
 
     def _run_here(self, request: RunRequest, suite: Suite, pending: tuple[int, ...]) -> dict[int, TestResult]:
         """Results of this machine by test, for the tests where they count; none where it cannot run programs."""

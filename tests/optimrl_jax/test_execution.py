@@ -80,12 +80,23 @@ def test_an_address_where_nothing_answers_is_one_clear_line(tmp_path):
 
 
 @pytest.mark.parametrize(("calibration", "expected"), [("fixed", (1.0, 0.0)), ("follow", (1.5, 0.25))])
-def test_a_drift_of_the_service_goes_with_what_it_measured(tmp_path, calibration, expected):
+def test_a_drift_of_the_service_goes_with_what_it_measured(tmp_path, caplog, calibration, expected):
     settings = SandboxSettings(limit_s=0.5, calibration=calibration)
     with execution.connect(settings, store=str(tmp_path / "s")) as client:
-        client.service.measured_under |= {"calibration": "drift-0", "slope": "1.5", "offset_s": "0.25"}
+        drift = {"calibration": "drift-0", "slope": "1.5", "offset_s": "0.25"}
+        client.service.measured_under |= drift | {"degraded": "drift"}
         run = one(execution.Executor(client, settings), DOUBLE)
     assert (run.slope, run.offset_s) == expected
+    assert "1 of 1 programs were timed while the sandbox was degraded" in caplog.text
+    assert "drift-0: stored seconds now read as 1.500 * stored +0.2500 s" in caplog.text
+
+
+def test_a_burst_of_faults_is_said_with_the_rates(tmp_path, caplog):
+    with execution.connect(SETTINGS, store=str(tmp_path / "s")) as client:
+        client.service.windows = client.windows._replace(was_burst=True)
+        client.service.counts.update(requests=3, unsettled=1)
+        one(execution.Executor(client, SETTINGS), DOUBLE)
+    assert "service_only 75.00%, fallback 0.00%, unresolved 25.00%" in caplog.text
 
 
 def test_settings_offer_what_the_fallback_knows_and_pass_it_on(monkeypatch):

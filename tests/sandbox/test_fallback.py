@@ -132,6 +132,15 @@ def test_a_bad_answer_is_asked_for_again_at_the_other_server(answering, bad):
     assert (service.counts["unsettled"], service.counts["degraded"]) == (0, 0)
 
 
+def test_a_service_that_is_degraded_as_a_whole_is_not_asked_twice(answering):
+    bad = result(SUCCESS, SUCCESS, **DEGRADED)
+    service, asked = answering([bad] * 8, [bad] * 8, Policy(retries=1))
+    for seed in range(8):
+        service.submit(dataclasses.replace(REQUEST, seed=seed)).result()
+    # The first answer is a surprise, no later one is.
+    assert len(asked) == 9
+
+
 def test_retries_end_and_the_better_answer_stays(answering):
     fault, degraded = result(FAULT, FAULT), result(SUCCESS, SUCCESS, **DEGRADED)
     service, asked = answering([fault, fault], [degraded, degraded], Policy(retries=2, quarantine="discard"))
