@@ -144,13 +144,13 @@ class Remote:
         suite: Suite | None = None,
         avoided: Collection[httpx.Client] = (),
     ) -> tuple[httpx.Client, httpx.Response]:
-        """Sends until a server answers, to none of `avoided` while there are others; returns which one and what.
+        """Sends until a server answers, first to none of `avoided` if there are others; returns which one and what.
 
         Raises Unanswered, or InvalidRequestError for what every server refuses.
         """
         reason, failures, waited_s = "", 0, 0.0
         while failures < ATTEMPTS and waited_s < LONGEST_WAIT_S and not self._is_closing.is_set():
-            server = self._next(avoided)
+            server = self._next(() if failures else avoided)
             try:
                 response = server.request(method, path, content=body, timeout=timeout_s)
                 if response.status_code == 404 and suite is not None:

@@ -1,6 +1,7 @@
 """What a client reports for tests that a service did not settle, or timed in a bad moment, under each policy."""
 
 import dataclasses
+import itertools
 import threading
 
 import httpx
@@ -130,6 +131,22 @@ def test_a_bad_answer_is_asked_for_again_at_the_other_server(answering, bad):
     assert [item.verdict for answer in answers for item in answer.results] == [SUCCESS] * 4
     assert asked == ["right", "left", "right"] or asked == ["left", "right", "left", "right"]
     assert (service.counts["unsettled"], service.counts["degraded"]) == (0, 0)
+
+
+def test_a_retry_comes_back_where_the_other_server_is_gone(answering, monkeypatch):
+    monkeypatch.setattr(remote, "FIRST_PAUSE_S", 0.001)
+    service, asked = answering([result(FAULT, FAULT), result(SUCCESS, SUCCESS)], [], Policy(retries=1))
+    left, right = service._servers
+    service._turn = itertools.cycle([left, right])
+
+    def gone(*_, **__):
+        asked.append("gone")
+        raise httpx.ConnectError("gone")
+
+    monkeypatch.setattr(right, "request", gone)
+    assert not service.submit(REQUEST).result().is_faulted
+    assert asked[0] == asked[-1] == "left"
+    assert 1 <= asked.count("gone") <= 2
 
 
 def test_a_service_that_is_degraded_as_a_whole_is_not_asked_twice(answering):
