@@ -159,8 +159,8 @@ class Client:
         if self._store and (stored := self._store.get(request)):
             return stored
         answer = self.service.submit(request).result()
-        # A bad moment's seconds are not for later: they are measured again when they are asked for again.
-        if self._store and not health.degraded_by(answer.measured_under):
+        # What a bad moment measured, or a policy made up for, is not for later: it is asked for again.
+        if self._store and not answer.measured_under.keys() & {"degraded", "fallback"}:
             self._store.put(answer)
         return answer
 

@@ -101,7 +101,9 @@ class Remote:
         results = fallback.reported(request, result, local, policy=self._policy)
         answer = dataclasses.replace(result, results=results)
         if local:
-            answer = dataclasses.replace(answer, measured_under=result.measured_under | {"fallback": "local"})
+            answer = dataclasses.replace(
+                answer, measured_under=result.measured_under | {"fallback": self._policy.backend}
+            )
         if pending:
             self._count(**{"unresolved" if answer.is_faulted else "recovered": 1})
         return answer

@@ -202,15 +202,16 @@ def test_closing_waits_for_no_server_that_is_gone(monkeypatch, answering):
     assert service.counts["failed"] == 1
 
 
-def test_seconds_of_a_degraded_service_are_not_kept_for_later(answering, tmp_path):
-    service, asked = answering([result(SUCCESS, SUCCESS, **DEGRADED)] * 2, [], Policy(retries=0))
+@pytest.mark.parametrize("bad", [result(SUCCESS, SUCCESS, **DEGRADED), result(FAULT, FAULT)])
+def test_answers_of_a_degraded_service_or_a_fallback_are_not_kept_for_later(answering, tmp_path, bad):
+    service, asked = answering([bad] * 2, [], dataclasses.replace(fallback.POLICIES["conservative"], retries=0))
     service._servers.pop()
     service._turn = iter([service._servers[0]] * 2)
     with client.connect("local", workers=1, store=tmp_path / "s") as connected:
         local, connected.service = connected.service, service
-        for _ in range(2):
-            connected.run(REQUEST)
+        answers = [connected.run(REQUEST) for _ in range(2)]
         connected.service = local
+    assert not any(answer.is_faulted for answer in answers)
     assert asked == ["left", "left"]
 
 
