@@ -37,20 +37,24 @@ class CandidateRun:
     """What one program did on the tests of its problem, in stored order.
 
     `status` int8[k] holds `arrays.Status` (NOT_RUN for tests that were not asked for or not reached), `duration_s`
-    float32[k] the measured seconds (the service cap for a timeout, 0 where nothing ran).
+    float32[k] the measured seconds (the service cap for a timeout, 0 where nothing ran). Stored seconds read as
+    slope * stored + offset_s in the state of the service that measured these.
     """
 
     status: np.ndarray
     duration_s: np.ndarray
+    slope: float = 1.0
+    offset_s: float = 0.0
 
 
 class Executor:
-    """Runs (record, program) pairs through one sandbox client; suites are uploaded once per problem."""
+    """Runs (record, program) pairs through one sandbox client; there is one suite for each problem."""
 
     def __init__(self, client: sandbox_client.Client, settings: SandboxSettings) -> None:
         self._client = client
         self._settings = settings
-        self._suites: dict[str, str] = {}
+        self._suites: dict[str, protocol.Suite] = {}
+        self._drifts: set[str] = set()
 
     def execute(
         self,
@@ -70,7 +74,23 @@ class Executor:
         done = _counter(on_result)
         results = self._client.run_many([requests[index] for index in asked], on_result=done)
         answers = dict(zip(asked, results, strict=True))
+        self._warn_of(results)
         return [self._run_of(record, answers.get(index)) for index, (record, _) in enumerate(attempts)]
+
+    def _warn_of(self, answers: Sequence[protocol.RunResult]) -> None:
+        """Logs what the service says of itself: bursts of faults, doubtful seconds, another reading of stored ones."""
+        if self._client.windows.is_degraded:
+            rates = ", ".join(f"{name} {share:.2%}" for name, share in self._client.rates._asdict().items())
+            _LOG.warning("a burst of faults in the sandbox; shares of all programs so far: %s", rates)
+        degraded = sum("degraded" in answer.measured_under for answer in answers)
+        if degraded:
+            _LOG.warning("%d of %d programs were timed while the sandbox was degraded", degraded, len(answers))
+        for answer in answers:
+            version = answer.measured_under.get("calibration", "")
+            if version.startswith("drift-") and version not in self._drifts:
+                self._drifts.add(version)
+                slope, offset_s = sandbox_client.map_of(answer)
+                _LOG.warning("%s: stored seconds now read as %.3f * stored %+.4f s", version, slope, offset_s)
 
     def _request(
         self, record: ProblemRecord, program: str, *, kinds: Collection[int], stops_early: bool
@@ -92,8 +112,9 @@ class Executor:
     def _suite_of(self, record: ProblemRecord) -> str:
         if record.id not in self._suites:
             suite = protocol.Suite(inputs=record.test_input, expected=record.test_output, checker=record.checker)
-            self._suites[record.id] = self._client.upload(suite)
-        return self._suites[record.id]
+            self._suites[record.id] = suite
+        # Every time, because a client lets go of the oldest; for one that it still holds this costs nothing.
+        return self._client.upload(self._suites[record.id])
 
     def _run_of(self, record: ProblemRecord, answer: protocol.RunResult | None) -> CandidateRun:
         status = np.full(len(record.test_input), int(arrays.Status.NOT_RUN), np.int8)
@@ -103,14 +124,26 @@ class Executor:
             is_timeout = result.verdict is protocol.Verdict.TIME_LIMIT
             measured_s = result.wall_s if self._settings.duration == "wall" else result.cpu_s
             duration_s[result.test] = protocol.SERVICE_CAP_S if is_timeout else measured_s
-        return CandidateRun(status=status, duration_s=duration_s)
+        if answer is None or self._settings.calibration == "fixed":
+            return CandidateRun(status=status, duration_s=duration_s)
+        return CandidateRun(status, duration_s, *sandbox_client.map_of(answer))
 
 
 def connect(settings: SandboxSettings, *, store: str) -> sandbox_client.Client:
     """A client for `settings.address`; raises UserError where no service answers there."""
     try:
         return sandbox_client.connect(
-            settings.address, workers=settings.workers, store=settings.store or store, reuse=settings.reuse
+            settings.address,
+            workers=settings.workers,
+            store=settings.store or store,
+            reuse=settings.reuse,
+            fallback_policy=sandbox_client.Policy(
+                correctness=settings.fallback_correctness,
+                optimization=settings.fallback_optimization,
+                retries=settings.fallback_retries,
+                quarantine=settings.quarantine,
+                backend=settings.fallback_backend,
+            ),
         )
     except (OSError, ValueError) as error:
         raise UserError(f"sandbox.address = {settings.address!r}: expected a sandbox that answers ({error})") from None

@@ -182,13 +182,33 @@ class NoiseSettings:
 
 @dataclasses.dataclass(frozen=True)
 class SandboxSettings:
-    address: str = setting("local", "local, or http(s)://host:port of a service")
+    address: str = setting("local", "local, docker, or http(s)://host:port of services, separated by commas")
     workers: int = setting(2, "programs timed at the same time by the local backend", POSITIVE)
     limit_s: float = setting(10.0, "cap of one run, s", POSITIVE)
     repeats: int = setting(1, "timed executions of each test", POSITIVE)
     reuse: str = setting("always", "answer equal requests from the store", one_of("always", "never"))
     store: str = setting("", "file of stored executions; empty: executions.sqlite in the workdir")
     duration: str = setting("wall", "clock that feeds rewards", one_of("wall", "cpu"))
+    fallback_correctness: str = setting(
+        "discard",
+        "worth of this machine's verdict where no service settled a correctness test: none, itself, success a timeout",
+        one_of("discard", "keep", "timeout"),
+    )
+    fallback_optimization: str = setting(
+        "discard", "the same for optimization tests, whose seconds nobody has then", one_of("discard", "timeout")
+    )
+    fallback_backend: str = setting("local", "what runs programs on this machine then", one_of("local", "docker"))
+    fallback_retries: int = setting(
+        1, "immediate retries at a service before that", (lambda value: 0 <= value <= 10, "a whole number in [0, 10]")
+    )
+    quarantine: str = setting(
+        "mark", "seconds of a degraded service: kept, or masked as faults", one_of("mark", "discard")
+    )
+    calibration: str = setting(
+        "fixed",
+        "stored seconds as environment.alpha and beta_s say, or also as the service's probes say it has drifted",
+        one_of("fixed", "follow"),
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Edge: measures stored programs again and fits the map from stored to fresh seconds. `python -m sandbox.calibrate`.
 
 The campaign file has one JSON object a line: `problem`, `program`, `inputs`, `stored_s` (one duration for each input).
-Writes `pairs.jsonl`, `calibration.json`, `calibration.png` and `summary.json`; with `--compare=OLD/calibration.json` it
-also says how the map has moved.
+Writes `pairs.jsonl`, `calibration.json`, `calibration.png`, `residuals.png` and `summary.json`. With
+`--compare=OLD/calibration.json` it also says how far the map has moved and whether that is beyond noise, and draws
+`comparison.png`. A campaign that was stopped goes on where it was when it is started again.
 """
 
 import argparse
@@ -11,29 +12,37 @@ import json
 import pathlib
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from sandbox import calibration, client
+from sandbox import calibration, client, health
 from sandbox.protocol import Limits, RunRequest, Suite, Verdict
 
 FIELDS = ("problem", "program", "inputs", "stored_s")
 
 
 class CampaignError(ValueError):
-    """The campaign file cannot be used; the message names line and field."""
+    """A file cannot be used; the message names it, and line and field where there are any."""
 
 
-def read_campaign(path: pathlib.Path) -> list[dict]:
-    """All entries; raises CampaignError for the first that is not one."""
+class Campaign(NamedTuple):
+    """What one campaign measured, what it found, and how many of its tests were left out."""
+
+    pairs: calibration.Pairs
+    found: calibration.Calibration
+    left_out: int = 0
+
+
+def read_entries(path: pathlib.Path) -> list[dict]:
+    """All entries of a campaign file; raises CampaignError for the first that is not one."""
     entries = []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         try:
             entry = json.loads(line)
         except ValueError as error:
             raise CampaignError(f"{path}:{number}: expected JSON ({error})") from None
-        missing = [field for field in FIELDS if not isinstance(entry, dict) or field not in entry]
-        if missing or len(entry["inputs"]) != len(entry["stored_s"]):
+        if not _is_entry(entry):
             raise CampaignError(f"{path}:{number}: expected {', '.join(FIELDS)}, one stored_s for each input")
         entries.append(entry)
     if not entries:
@@ -41,105 +50,173 @@ def read_campaign(path: pathlib.Path) -> list[dict]:
     return entries
 
 
-def measure(connected: client.Client, entries: Sequence[dict], *, repeats: int, limit_s: float) -> calibration.Pairs:
-    """Runs every entry again; pairs of tests that do not succeed are left out."""
+def _is_entry(entry: object) -> bool:
+    if not isinstance(entry, dict) or any(field not in entry for field in FIELDS):
+        return False
+    inputs, stored_s = entry["inputs"], entry["stored_s"]
+    are_lists = isinstance(entry["program"], str) and isinstance(inputs, list) and isinstance(stored_s, list)
+    return (
+        are_lists
+        and 0 < len(inputs) == len(stored_s)
+        and all(isinstance(text, str) for text in inputs)
+        and all(isinstance(seconds, int | float) for seconds in stored_s)
+    )
+
+
+def measure(connected: client.Client, entries: Sequence[dict], *, repeats: int, limit_s: float) -> Campaign:
+    """Runs every entry again and fits; tests that do not succeed, or were timed in a degraded moment, are left out."""
     requests = []
     for entry in entries:
         suite = Suite(inputs=tuple(entry["inputs"]), expected=(None,) * len(entry["inputs"]))
         sha256 = connected.upload(suite)
         requests.append(RunRequest(entry["program"], sha256, repeats=repeats, limits=Limits(wall_s=limit_s)))
     rows = [
-        (entry["stored_s"][result.test], result.wall_s, str(entry["problem"]))
-        for entry, answer in zip(entries, connected.run_many(requests), strict=True)
+        (entry["stored_s"][result.test], result.wall_s, problem, f"{problem}: {entry['inputs'][result.test]}", number)
+        for number, (entry, answer) in enumerate(zip(entries, _answers(connected, requests), strict=True))
+        if not health.degraded_by(answer.measured_under)
+        for problem in [str(entry["problem"])]
         for result in answer.results
         if result.verdict is Verdict.SUCCESS and entry["stored_s"][result.test] > 0
     ]
-    stored_s, fresh_s, problem = zip(*rows, strict=True) if rows else ((), (), ())
-    return calibration.Pairs(np.array(stored_s, float), np.array(fresh_s, float), np.array(problem))
+    left_out = sum(len(entry["inputs"]) for entry in entries) - len(rows)
+    pairs = calibration.Pairs(*map(np.array, zip(*rows, strict=True))) if rows else _no_pairs()
+    return Campaign(pairs, calibration.calibrate(pairs, measured_under=connected.measured_under), left_out)
 
 
-def write(directory: pathlib.Path, pairs: calibration.Pairs, found: calibration.Calibration) -> None:
-    """Pairs, calibration and plot."""
+def _answers(connected: client.Client, requests: Sequence[RunRequest]) -> list:
+    from rich import console, progress
+
+    with progress.Progress(console=console.Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("programs", total=len(requests))
+        return connected.run_many(requests, on_result=lambda _: bar.advance(task))
+
+
+def _no_pairs() -> calibration.Pairs:
+    return calibration.Pairs(*(np.zeros(0) for _ in calibration.Pairs._fields))
+
+
+def write(directory: pathlib.Path, campaign: Campaign) -> None:
+    """Pairs, calibration and plots."""
+    from sandbox import campaign_plots
+
+    pairs, found, _ = campaign
     directory.mkdir(parents=True, exist_ok=True)
     rows = zip(*(column.tolist() for column in pairs), strict=True)
     lines = (json.dumps(dict(zip(pairs._fields, row, strict=True))) for row in rows)
     (directory / "pairs.jsonl").write_text("\n".join(lines) + "\n")
     text = json.dumps(dataclasses.asdict(found) | {"version": found.version}, indent=2)
     (directory / "calibration.json").write_text(text + "\n")
-    plot(directory / "calibration.png", pairs, found)
+    campaign_plots.families(directory / "calibration.png", pairs, found)
+    campaign_plots.residuals(directory / "residuals.png", pairs, found)
 
 
-def plot(path: pathlib.Path, pairs: calibration.Pairs, found: calibration.Calibration) -> None:
-    from matplotlib import figure
+def read(path: pathlib.Path) -> Campaign:
+    """What `write` wrote, by its `calibration.json` or its directory; raises CampaignError for anything else."""
+    path = path / "calibration.json" if path.is_dir() else path
+    pairs_path = path.with_name("pairs.jsonl")
+    try:
+        value = json.loads(path.read_text())
+        value.pop("version", None)
+        rows = [json.loads(line) for line in pairs_path.read_text().splitlines()]
+        names = [name for name in calibration.Pairs._fields if name in rows[0]]
+        pairs = calibration.Pairs(**{name: np.array([row[name] for row in rows]) for name in names})
+        return Campaign(pairs, calibration.from_dict(value))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise CampaignError(f"{path}: expected the results of an earlier campaign ({error!r})") from None
 
-    drawing = figure.Figure(figsize=(6, 5), layout="constrained")
-    axes = drawing.subplots()
-    axes.scatter(pairs.stored_s, pairs.fresh_s, s=8, alpha=0.5, color="0.4")
-    grid = np.linspace(0, pairs.stored_s.max(), 200)
-    for name, fit in found.fits.items():
-        label = f"{name}, unseen R² {fit.unseen_r_squared:.3f}"
-        axes.plot(grid, calibration.FAMILIES[name].apply(np.array(fit.coefficients), grid), label=label)
-    axes.set(xlabel="stored duration, s", ylabel="fresh duration, s", title=found.version)
-    axes.legend()
-    drawing.savefig(path, dpi=120)
 
-
-def summary_of(found: calibration.Calibration, old: calibration.Calibration | None) -> dict[str, object]:
-    """What a reader wants first; with an older calibration also how far the affine map has moved."""
+def summary_of(campaign: Campaign, old: Campaign | None) -> dict[str, object]:
+    """What a reader wants first; with an older campaign also how far the affine map has moved since."""
+    pairs, found, left_out = campaign
+    alpha, beta_s = calibration.affine_intervals(pairs)
+    calibrated_s = found.alpha * pairs.stored_s + found.beta
     summary: dict[str, object] = {
         "version": found.version,
         "alpha": found.alpha,
+        "alpha_interval": tuple(alpha),
         "beta_s": found.beta,
+        "beta_interval_s": tuple(beta_s),
         "pairs": found.pairs,
         "problems": found.problems,
+        "left_out": left_out,
         "r_squared": found.fits["affine"].r_squared,
         "rmse_s": found.fits["affine"].rmse_s,
+        "unseen_r_squared": found.fits["affine"].unseen_r_squared,
+        "spearman_stored": calibration.leaderboard_spearman(pairs, pairs.stored_s),
+        "spearman_calibrated": calibration.leaderboard_spearman(pairs, calibrated_s),
     }
     if old:
-        moved = {"old": old.version, "alpha_ratio": found.alpha / old.alpha, "beta_change_s": found.beta - old.beta}
-        summary["compared"] = moved
+        moved = calibration.movement(old.pairs, pairs)
+        summary["compared"] = {
+            "old": old.found.version,
+            "problems": moved.problems,
+            "alpha_ratio": found.alpha / old.found.alpha,
+            "alpha_change": found.alpha - old.found.alpha,
+            "alpha_change_interval": tuple(moved.alpha_change),
+            "beta_change_s": found.beta - old.found.beta,
+            "beta_change_interval_s": tuple(moved.beta_change_s),
+            "is_beyond_noise": moved.is_beyond_noise,
+        }
     return summary
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m sandbox.calibrate", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m sandbox.calibrate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--campaign", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
-    parser.add_argument("--address", default="docker")
+    parser.add_argument("--address", default="docker", help="docker, local, or URLs of servers separated by commas")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--limit_s", type=float, default=10.0)
     parser.add_argument("--compare", type=pathlib.Path, help="calibration.json of an earlier campaign")
     flags = parser.parse_args(arguments)
     try:
-        old = calibration.from_dict(_without_version(flags.compare)) if flags.compare else None
-        entries = read_campaign(flags.campaign)
-        with client.connect(flags.address, workers=flags.workers) as connected:
-            pairs = measure(connected, entries, repeats=flags.repeats, limit_s=flags.limit_s)
-            found = calibration.calibrate(pairs, measured_under=connected.measured_under)
-        write(flags.output, pairs, found)
-    except (OSError, ValueError, KeyError) as error:
+        summary = run(flags)
+    except (OSError, ValueError) as error:
         print(f"sandbox.calibrate: {error}", file=sys.stderr)
         return 2
-    summary = summary_of(found, old)
-    (flags.output / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    except KeyboardInterrupt:
+        print("sandbox.calibrate: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
     _print(summary)
     return 0
 
 
-def _without_version(path: pathlib.Path) -> dict:
-    value = json.loads(path.read_text())
-    value.pop("version", None)
-    return value
+def run(flags: argparse.Namespace) -> dict[str, object]:
+    """The whole campaign; returns what it also writes as `summary.json`."""
+    old = read(flags.compare) if flags.compare else None
+    entries = read_entries(flags.campaign)
+    flags.output.mkdir(parents=True, exist_ok=True)
+    unfinished = flags.output / "unfinished.sqlite"
+    # A campaign measures as things are: the fallback's runs on this machine have no place in it (L2492).
+    with client.connect(flags.address, workers=flags.workers, store=unfinished, fallback_policy="discard") as connected:
+        campaign = measure(connected, entries, repeats=flags.repeats, limit_s=flags.limit_s)
+    write(flags.output, campaign)
+    summary = summary_of(campaign, old)
+    if old:
+        from sandbox import campaign_plots
+
+        campaign_plots.comparison(flags.output / "comparison.png", old[:2], campaign[:2])
+    (flags.output / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    unfinished.unlink()
+    return summary
 
 
 def _print(summary: dict[str, object]) -> None:
     from rich import console, table
 
     shown = table.Table("figure", "value")
-    for name, value in summary.items():
-        shown.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
+    for name, value in (summary | summary.pop("compared", {})).items():
+        shown.add_row(name, _text(value))
     console.Console().print(shown)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return " to ".join(map(_text, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":

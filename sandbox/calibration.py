@@ -13,14 +13,24 @@ from typing import NamedTuple
 import numpy as np
 
 SMALLEST_S = 1e-6
+DRAWS = 2000
 
 
 class Pairs(NamedTuple):
-    """Durations [n] of the same program on the same test, stored and fresh, and the problem [n] each belongs to."""
+    """Durations [n] of the same program on the same test, stored and fresh, and the problem [n] each belongs to.
+
+    `test` and `program` [n] name both within everything; only leaderboards need them.
+    """
 
     stored_s: np.ndarray
     fresh_s: np.ndarray
     problem: np.ndarray
+    test: np.ndarray | None = None
+    program: np.ndarray | None = None
+
+    def where(self, is_kept: np.ndarray) -> "Pairs":
+        """The pairs that a mask [n] keeps."""
+        return Pairs(*(None if column is None else column[is_kept] for column in self))
 
 
 class Family(NamedTuple):
@@ -127,6 +137,87 @@ def from_dict(value: dict) -> Calibration:
     """Reads what `dataclasses.asdict` wrote."""
     fits = {name: Fit(**{**fit, "coefficients": tuple(fit["coefficients"])}) for name, fit in value["fits"].items()}
     return Calibration(**{**value, "fits": fits})
+
+
+class Interval(NamedTuple):
+    """Range that holds 95 % of the bootstrap's draws."""
+
+    low: float
+    high: float
+
+    @property
+    def holds_zero(self) -> bool:
+        return self.low <= 0.0 <= self.high
+
+
+def affine_draws(pairs: Pairs, *, problems: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Affine maps (alpha, beta) [draws, 2] of `problems` drawn anew with replacement; nan where a draw fixes no line.
+
+    The problem is the unit, because pairs of one problem share what is odd about it. The same problems and seed give
+    the same draws, so that two campaigns can be compared draw by draw.
+    """
+    counts = np.random.default_rng(seed).multinomial(len(problems), np.full(len(problems), 1 / len(problems)), DRAWS)
+    x, y = pairs.stored_s, pairs.fresh_s
+    moments = np.stack([np.ones_like(x), x, y, x * x, x * y])
+    of_problem = np.stack([moments[:, pairs.problem == problem].sum(axis=1) for problem in problems])
+    n, sx, sy, sxx, sxy = (counts @ of_problem).T
+    spread = n * sxx - sx * sx
+    alpha = (n * sxy - sx * sy) / np.where(spread > 1e-9 * n * sxx, spread, np.nan)
+    return np.stack([alpha, (sy - alpha * sx) / n], axis=1)
+
+
+def affine_intervals(pairs: Pairs) -> tuple[Interval, Interval]:
+    """95 % intervals of alpha and beta, by a bootstrap over problems."""
+    return _intervals(affine_draws(pairs, problems=np.unique(pairs.problem)))
+
+
+class Movement(NamedTuple):
+    """How the affine map moved from one campaign to another, on the `problems` that both have."""
+
+    problems: int
+    alpha_change: Interval
+    beta_change_s: Interval
+
+    @property
+    def is_beyond_noise(self) -> bool:
+        """True where other problems of the same kind would hardly show no change, in slope or in offset."""
+        return not (self.alpha_change.holds_zero and self.beta_change_s.holds_zero)
+
+
+def movement(old: Pairs, new: Pairs) -> Movement:
+    """95 % intervals of the change of alpha and beta; raises ValueError where fewer than 2 problems are in common."""
+    problems = np.intersect1d(old.problem, new.problem)
+    if len(problems) < 2:
+        raise ValueError(f"the campaigns have {len(problems)} problems in common: expected 2 or more")
+    before, after = (affine_draws(pairs, problems=problems) for pairs in (old, new))
+    return Movement(len(problems), *_intervals(after - before))
+
+
+def _intervals(draws: np.ndarray) -> tuple[Interval, Interval]:
+    return tuple(Interval(*map(float, np.nanpercentile(column, (2.5, 97.5)))) for column in draws.T)
+
+
+def leaderboard_spearman(pairs: Pairs, stored_s: np.ndarray) -> float:
+    """Do programs stand in the same order among references with seconds `stored_s` [n] as among fresh ones?
+
+    Every program in turn is the candidate: on each of its tests its fresh seconds take a place among those of the other
+    programs, once as given and once fresh (L2540). Rank correlation of the mean places of all programs that have
+    company; 0 where there are fewer than two of them.
+    """
+    given, fresh = (_mean_places(pairs, among_s) for among_s in (stored_s, pairs.fresh_s))
+    return spearman(given, fresh) if len(given) > 1 else 0.0
+
+
+def _mean_places(pairs: Pairs, among_s: np.ndarray) -> np.ndarray:
+    """Mean share of the other programs that are faster, for each program that shares a test with another."""
+    place = np.full(len(among_s), np.nan)
+    for test in np.unique(pairs.test):
+        rows = np.flatnonzero(pairs.test == test)
+        if len(rows) > 1:
+            is_faster = among_s[rows][None, :] < pairs.fresh_s[rows][:, None]
+            place[rows] = (is_faster.sum(axis=1) - np.diag(is_faster)) / (len(rows) - 1)
+    has_place = ~np.isnan(place)
+    return np.array([place[has_place & (pairs.program == one)].mean() for one in np.unique(pairs.program[has_place])])
 
 
 def spearman(left: Sequence[float], right: Sequence[float]) -> float:

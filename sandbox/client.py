@@ -6,13 +6,16 @@ InvalidRequestError, a program's failure is a verdict, and a fault of the sandbo
 """
 
 import asyncio
+import collections
 import concurrent.futures
+import os
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from sandbox import checkers, fallback, pool
-from sandbox.protocol import InvalidRequestError, RunRequest, RunResult, Suite, require
+from sandbox import checkers, drift, fallback, health, pool
+from sandbox.fallback import Policy
+from sandbox.protocol import TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite, require
 from sandbox.store import Store
 
 REUSE = ("always", "never")
@@ -22,6 +25,8 @@ class Service(Protocol):
     """What answers requests: a pool of this process, or servers elsewhere."""
 
     measured_under: dict[str, str]
+    counts: collections.Counter[str]
+    windows: health.Windows
 
     def upload(self, suite: Suite) -> str: ...
 
@@ -38,26 +43,28 @@ def connect(
     workers: int = 2,
     store: str | pathlib.Path | None = None,
     reuse: str = "always",
-    token: str = "",
-    fallback_policy: str = "discard",
+    token: str | None = None,
+    fallback_policy: str | Policy = "discard",
 ) -> "Client":
     """A client, closed by `close` or at the end of a `with`.
 
     `address` is `local` (processes of this machine, for trusted code), `docker` (containers of this machine), or the
     URLs of servers separated by commas. `workers` is the number of programs that run, or are asked for, at the same
     time. `store` is a file of stored answers; with `reuse="always"` equal requests are answered from it, and equal
-    requests of one batch are executed once. `fallback_policy` says what becomes of a test that the servers could not
-    settle (see sandbox.fallback). Raises InvalidRequestError for what does not exist, OSError where nothing answers.
+    requests of one batch are executed once. `token` is that of the servers, by default the one that the environment
+    variable OPTIMRL_SANDBOX_TOKEN holds. `fallback_policy`, a `Policy` or the name of one, says what becomes of a test
+    that the servers could not settle. Raises InvalidRequestError for what does not exist, OSError where nothing
+    answers.
     """
     require(isinstance(workers, int) and 1 <= workers <= 1024, "workers", workers, "a whole number in [1, 1024]")
     require(reuse in REUSE, "reuse", reuse, f"one of {', '.join(REUSE)}")
-    policies = fallback.POLICIES
-    require(fallback_policy in policies, "fallback_policy", fallback_policy, f"one of {', '.join(policies)}")
-    service = _service(address, workers=workers, token=token, fallback_policy=fallback_policy)
+    policy = fallback.policy_of(fallback_policy)
+    token = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
+    service = _service(address, workers=workers, token=token, policy=policy)
     return Client(service, store=Store(store) if store and reuse == "always" else None, reuse=reuse, threads=workers)
 
 
-def _service(address: str, *, workers: int, token: str, fallback_policy: str) -> Service:
+def _service(address: str, *, workers: int, token: str, policy: Policy) -> Service:
     if address in pool.BACKENDS:
         return pool.open_pool(address, workers=workers)
     is_url = all(part.startswith(("http://", "https://")) for part in address.split(","))
@@ -65,7 +72,15 @@ def _service(address: str, *, workers: int, token: str, fallback_policy: str) ->
     # Imported here, because HTTP is slow to import and local pools do not need it.
     from sandbox import remote
 
-    return remote.Remote(address.split(","), concurrency=workers, token=token, fallback_policy=fallback_policy)
+    return remote.Remote(address.split(","), concurrency=workers, token=token, policy=policy)
+
+
+def map_of(answer: RunResult) -> drift.Map:
+    """How seconds stored earlier read in the state of the service that gave this answer: slope * stored + offset_s.
+
+    The identity until the service's probes have shown a lasting drift; see sandbox.drift.
+    """
+    return drift.map_under(answer.measured_under)
 
 
 class Client:
@@ -81,6 +96,16 @@ class Client:
     def measured_under(self) -> dict[str, str]:
         return self.service.measured_under
 
+    @property
+    def rates(self) -> health.Rates:
+        """Shares of the requests so far that the service settled alone, that the fallback recovered, and neither."""
+        return health.rates(self.service.counts)
+
+    @property
+    def windows(self) -> health.Windows:
+        """The same requests in windows, in which bursts of unsettled ones show."""
+        return self.service.windows
+
     def __enter__(self) -> "Client":
         return self
 
@@ -89,8 +114,9 @@ class Client:
 
     def close(self) -> None:
         """Ends all workers; requests that have not started are dropped."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self.service.close()
+        self._threads.shutdown(wait=True)
         if self._store:
             self._store.close()
             self._store = None
@@ -133,9 +159,10 @@ class Client:
         if self._store and (stored := self._store.get(request)):
             return stored
         answer = self.service.submit(request).result()
-        if self._store:
+        # What a bad moment measured, or a policy made up for, is not for later: it is asked for again.
+        if self._store and not answer.measured_under.keys() & {"degraded", "fallback"}:
             self._store.put(answer)
         return answer
 
 
-__all__ = ["Client", "InvalidRequestError", "connect"]
+__all__ = ["Client", "InvalidRequestError", "Policy", "connect", "map_of"]

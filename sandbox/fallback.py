@@ -1,47 +1,135 @@
-"""What becomes of a test that the service could not settle, after the paper (L2243-L2257, L2450-L2470). Pure.
+"""What becomes of a test that the service could not settle, or timed in a bad moment (paper L2243-L2257, L2450-L2470).
 
-A policy takes the unsettled result, the result of a run on this machine and whether the test's duration matters, and
-returns what to report. Seconds of this machine never stand for seconds of the service: a local run may settle whether a
-program is correct, never how fast it is.
+Pure. Seconds of this machine never stand for seconds of the service: a run on this machine may settle whether a program
+is correct, never how fast it is. The paper's alternatives are fields of `Policy`; POLICIES names the usual ones.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from sandbox.protocol import RunRequest, TestResult, Verdict
+from sandbox import health
+from sandbox.protocol import RunRequest, RunResult, TestResult, Verdict, require
 
-Policy = Callable[[TestResult, TestResult, bool, float], TestResult]
+Conversion = Callable[[TestResult, TestResult, float], TestResult]
 
 
-def discard(fault: TestResult, local: TestResult, is_optimization: bool, limit_s: float) -> TestResult:
+def discard(fault: TestResult, local: TestResult, limit_s: float) -> TestResult:
     """The test stays a fault, which masks the rollout."""
     return fault
 
 
-def conservative(fault: TestResult, local: TestResult, is_optimization: bool, limit_s: float) -> TestResult:
-    """The paper's policy: a local verdict stands, but a local success on an optimization test is a timeout."""
-    if local.verdict is Verdict.SUCCESS and is_optimization:
-        return dataclasses.replace(local, verdict=Verdict.TIME_LIMIT, wall_s=limit_s, detail=fault.detail)
-    return local
+def keep(fault: TestResult, local: TestResult, limit_s: float) -> TestResult:
+    """The verdict of this machine stands; its seconds become the limit, because they say nothing about the service."""
+    return dataclasses.replace(local, wall_s=limit_s, cpu_s=limit_s, wall_std_s=0.0)
 
 
-def correctness_only(fault: TestResult, local: TestResult, is_optimization: bool, limit_s: float) -> TestResult:
-    """A local verdict stands on correctness tests; optimization tests stay faults, which no reward ever sees."""
-    return fault if is_optimization else local
+def timeout(fault: TestResult, local: TestResult, limit_s: float) -> TestResult:
+    """A success of this machine counts as a timeout at the limit, any other verdict as what it is."""
+    verdict = Verdict.TIME_LIMIT if local.verdict is Verdict.SUCCESS else local.verdict
+    return dataclasses.replace(keep(fault, local, limit_s), verdict=verdict, detail=local.detail or fault.detail)
+
+
+CONVERSIONS: dict[str, Conversion] = {"discard": discard, "keep": keep, "timeout": timeout}
+# To keep a success on an optimization test would need its seconds, which nobody has.
+CHOICES = {
+    "correctness": ("discard", "keep", "timeout"),
+    "optimization": ("discard", "timeout"),
+    "quarantine": ("mark", "discard"),
+    "backend": ("local", "docker"),
+}
+MOST_RETRIES = 10
+# Verdicts that decide about a program whatever the other tests say.
+HARD_FAILURES = frozenset(Verdict) - {Verdict.SUCCESS, Verdict.TIME_LIMIT, Verdict.SANDBOX_FAULT}
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """What a client does about a service that does not settle a test or is not itself.
+
+    `correctness` and `optimization` say what a verdict of this machine is worth on tests of that category: nothing
+    (`discard`), itself (`keep`), or a timeout where it is a success. A correctness test whose success becomes a timeout
+    fails a correct program (L2263): the choice is there to be studied. `retries` is how often a request that came back
+    unsettled or from a degraded service is asked again at once, of another server where there is one. `quarantine` says
+    what becomes of durations from a degraded moment (`measured_under["degraded"]`): `mark` leaves them with that mark,
+    `discard` makes faults of them. `backend` runs the programs on this machine; `local` has no container around them.
+    """
+
+    correctness: str = "discard"
+    optimization: str = "discard"
+    retries: int = 1
+    quarantine: str = "mark"
+    backend: str = "local"
+
+    def __post_init__(self) -> None:
+        for field, choices in CHOICES.items():
+            value = getattr(self, field)
+            require(value in choices, f"fallback_policy.{field}", value, f"one of {', '.join(choices)}")
+        is_count = isinstance(self.retries, int) and not isinstance(self.retries, bool)
+        is_short = is_count and 0 <= self.retries <= MOST_RETRIES
+        require(is_short, "fallback_policy.retries", self.retries, f"a whole number in [0, {MOST_RETRIES}]")
 
 
 POLICIES: dict[str, Policy] = {
-    "discard": discard,
-    "conservative": conservative,
-    "correctness_only": correctness_only,
+    "discard": Policy(),
+    # The paper's: a local success settles correctness, and on an optimization test is a timeout.
+    "conservative": Policy(correctness="keep", optimization="timeout"),
+    "correctness_only": Policy(correctness="keep"),
 }
 
 
-def settle(request: RunRequest, fault: TestResult, local: TestResult, *, policy: Policy) -> TestResult:
-    """What to report for one unsettled test.
+def policy_of(value: str | Policy) -> Policy:
+    """A policy, or the one of that name; raises InvalidRequestError for a name that is none."""
+    if isinstance(value, Policy):
+        return value
+    require(value in POLICIES, "fallback_policy", value, f"one of {', '.join(POLICIES)}, or a Policy")
+    return POLICIES[value]
 
-    Where the request does not say which tests are optimization tests, or the local run failed too, the fault stays.
+
+def unsettled(request: RunRequest, result: RunResult) -> tuple[int, ...]:
+    """Tests that still need a verdict: none after a definite failure where the request stops at the first (L2248)."""
+    if request.stops_early and any(item.verdict in HARD_FAILURES for item in result.results):
+        return ()
+    return tuple(item.test for item in result.results if item.verdict is Verdict.SANDBOX_FAULT)
+
+
+def worth_running(request: RunRequest, tests: tuple[int, ...], *, policy: Policy) -> tuple[int, ...]:
+    """Those of `tests` on which a verdict of this machine would count; none where nobody said what times matter."""
+    if request.optimization_tests is None:
+        return ()
+    return tuple(test for test in tests if _conversion(request, test, policy) is not discard)
+
+
+def reported(
+    request: RunRequest, result: RunResult, local: Mapping[int, TestResult], *, policy: Policy
+) -> tuple[TestResult, ...]:
+    """What to report for every test, given the runs of this machine by test.
+
+    A fault stays where nothing else is known of its test; tests behind a definite failure of a request that stops early
+    are left out, as after any early stop.
     """
-    if request.optimization_tests is None or local.verdict is Verdict.SANDBOX_FAULT:
-        return fault
-    return policy(fault, local, fault.test in request.optimization_tests, request.limits.wall_s)
+    settled = []
+    for item in result.results:
+        run = local.get(item.test)
+        if item.verdict is not Verdict.SANDBOX_FAULT:
+            item = quarantined(request, item, result.measured_under) if policy.quarantine == "discard" else item
+        elif run is not None and run.verdict is not Verdict.SANDBOX_FAULT:
+            item = _conversion(request, item.test, policy)(item, run, request.limits.wall_s)
+        settled.append(item)
+    if request.stops_early and any(item.verdict in HARD_FAILURES for item in settled):
+        return tuple(item for item in settled if item.verdict is not Verdict.SANDBOX_FAULT)
+    return tuple(settled)
+
+
+def quarantined(request: RunRequest, item: TestResult, measured_under: Mapping[str, str]) -> TestResult:
+    """A fault where the seconds of the test matter and a degraded service measured them; else the result itself."""
+    reason = health.degraded_by(measured_under)
+    matters = request.optimization_tests is None or item.test in request.optimization_tests
+    if not (reason and matters) or item.verdict in HARD_FAILURES:
+        return item
+    detail = f"measured while the service was degraded ({reason})"
+    return TestResult(item.test, Verdict.SANDBOX_FAULT, 0.0, runs=item.runs, worker=item.worker, detail=detail)
+
+
+def _conversion(request: RunRequest, test: int, policy: Policy) -> Conversion:
+    is_optimization = test in request.optimization_tests
+    return CONVERSIONS[policy.optimization if is_optimization else policy.correctness]

@@ -5,19 +5,18 @@ right and every second is wrong (L2372-L2448): the first shows in faults of sing
 whose seconds are known.
 """
 
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
-# Loop lengths of the probe programs: two sizes tell a slower core (slope) from a longer start (offset).
-PROBE_LOOPS = (20_000, 2_000_000)
-PROBE_PROGRAM = "n = int(input())\nfor _ in range(n):\n    pass\nprint(n)\n"
 BURST_SHARE = 0.02
-DRIFT_SHARE = 0.15
+WINDOW_REQUESTS = 100
 
 
 class Rates(NamedTuple):
-    """The paper's three rates, as shares of requests: failed at the service, recovered by the fallback, neither."""
+    """The paper's three rates (L2298), shares of requests that add up to 1.
+
+    Settled by the service alone, recovered by the fallback on the client's machine, and settled by neither.
+    """
 
     service_only: float
     fallback: float
@@ -25,10 +24,10 @@ class Rates(NamedTuple):
 
 
 def rates(counts: Mapping[str, int]) -> Rates:
-    """Rates from a client's counts; zero where nothing was asked yet."""
+    """Rates from `requests`, `unsettled` (by the service) and `recovered`; (1, 0, 0) before the first request."""
     requests = max(1, counts.get("requests", 0))
     unsettled, recovered = counts.get("unsettled", 0), counts.get("recovered", 0)
-    return Rates(unsettled / requests, recovered / requests, (unsettled - recovered) / requests)
+    return Rates(1.0 - unsettled / requests, recovered / requests, (unsettled - recovered) / requests)
 
 
 def any_failure_share(failure_share: float, runs: int) -> float:
@@ -36,25 +35,37 @@ def any_failure_share(failure_share: float, runs: int) -> float:
     return 1.0 - (1.0 - failure_share) ** runs
 
 
-def bursts(is_faulted: Sequence[bool], *, window: int = 100, share: float = BURST_SHARE) -> list[int]:
-    """Indices of the windows, one after the other, in which more than `share` of the requests failed."""
-    windows = range(0, len(is_faulted), window)
-    return [n for n, start in enumerate(windows) if statistics.fmean(is_faulted[start : start + window]) > share]
+class Windows(NamedTuple):
+    """Requests in windows of `size`, one after the other, counted as they come: all that a burst needs to be seen.
 
+    `asked` and `unsettled` are those of the open window, `closed` windows came before it and `bursts` of them were
+    bursts, `was_burst` says whether the newest of them was.
+    """
 
-class Drift(NamedTuple):
-    """Seconds now = slope * seconds then + offset, over the probe programs."""
+    size: int = WINDOW_REQUESTS
+    asked: int = 0
+    unsettled: int = 0
+    closed: int = 0
+    bursts: int = 0
+    was_burst: bool = False
 
-    slope: float
-    offset_s: float
+    def after(self, is_unsettled: bool) -> "Windows":
+        """The counts after one more request."""
+        now = self._replace(asked=self.asked + 1, unsettled=self.unsettled + is_unsettled)
+        if now.asked < self.size:
+            return now
+        return Windows(self.size, closed=self.closed + 1, bursts=self.bursts + now._is_over, was_burst=now._is_over)
 
     @property
-    def is_alarming(self) -> bool:
-        """True where the slope has left the band around 1 that noise explains."""
-        return abs(self.slope - 1.0) > DRIFT_SHARE
+    def is_degraded(self) -> bool:
+        """True from the request that makes a window a burst until a whole window was none."""
+        return self.was_burst or self._is_over
+
+    @property
+    def _is_over(self) -> bool:
+        return self.unsettled > BURST_SHARE * self.size
 
 
-def drift(then_s: Sequence[float], now_s: Sequence[float]) -> Drift:
-    """The affine map between two measurements of the same programs, least squares; needs two different durations."""
-    line = statistics.linear_regression(then_s, now_s)
-    return Drift(line.slope, line.intercept)
+def degraded_by(measured_under: Mapping[str, str]) -> str:
+    """What was wrong with the service when it measured: burst, drift, both, or nothing (empty)."""
+    return measured_under.get("degraded", "")

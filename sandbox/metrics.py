@@ -10,7 +10,7 @@ from sandbox import pool, probes
 COUNTERS = {
     "requests": "Requests answered.",
     "runs": "Executions of programs.",
-    "faults": "Requests that the sandbox could not settle.",
+    "unsettled": "Requests that the sandbox could not settle.",
     "refused": "Requests refused because the queue was full.",
     "lost_workers": "Workers lost in the middle of a request.",
     "recycled_workers": "Workers replaced after their number of runs.",
@@ -24,14 +24,29 @@ class _PoolCollector:
         self._sentinel = sentinel
 
     def collect(self) -> Iterable[Metric]:
-        counts = self._workers.counts
+        counts, windows, watch = self._workers.counts, self._workers.windows, self._sentinel.watch
+        degraded_by = self._sentinel.degraded_by
         for name, text in COUNTERS.items():
             yield CounterMetricFamily(f"sandbox_{name}", text, value=counts[name])
+        for name, value, text in (
+            ("windows", windows.closed, f"Windows of {windows.size} requests."),
+            ("burst_windows", windows.bursts, "Windows in which too many requests were not settled."),
+            ("probes", self._sentinel.probes, "Live probes that succeeded."),
+            ("degraded_probes", self._sentinel.degraded_probes, "Probes whose seconds had left the band."),
+        ):
+            yield CounterMetricFamily(f"sandbox_{name}", text, value=value)
         yield GaugeMetricFamily("sandbox_queued", "Requests that wait or run.", value=counts["queued"])
-        drift = self._sentinel.drift()
-        if drift is not None:
-            yield GaugeMetricFamily("sandbox_drift_slope", "Probe seconds now over then.", value=drift.slope)
-            yield GaugeMetricFamily("sandbox_drift_alarm", "1 where the slope left its band.", value=drift.is_alarming)
+        degraded = GaugeMetricFamily("sandbox_degraded", "1 while seconds are doubtful for that reason.", labels=["by"])
+        for name in ("burst", "drift"):
+            degraded.add_metric([name], name in degraded_by)
+        yield degraded
+        yield GaugeMetricFamily(
+            "sandbox_calibration_alarm", "1 from a new map on until it is accepted.", value=not watch.is_accepted
+        )
+        for state, found in (("current", watch.current), ("newest", watch.newest)):
+            if found is not None:
+                yield GaugeMetricFamily(f"sandbox_{state}_slope", "Seconds now over then.", value=found.slope)
+                yield GaugeMetricFamily(f"sandbox_{state}_offset_seconds", "Now minus that.", value=found.offset_s)
 
 
 def registry(workers: pool.Pool, sentinel: probes.Sentinel) -> CollectorRegistry:

@@ -13,10 +13,11 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 
-from sandbox import checkers, measurement, protocol
+from sandbox import checkers, health, measurement
 from sandbox.backends.worker import Worker, WorkerLost
 from sandbox.inside.languages import LANGUAGES
-from sandbox.protocol import InvalidRequestError, RunRequest, RunResult, Suite, TestResult, Verdict, require
+from sandbox.protocol import RunRequest, RunResult, Suite, TestResult, Verdict, require
+from sandbox.suites import Suites
 
 _LOG = logging.getLogger(__name__)
 ATTEMPTS = 3
@@ -25,10 +26,6 @@ QUARANTINE_S = 5.0
 
 class PoolFull(RuntimeError):
     """The queue holds as much as it may: ask again later. Nothing was lost."""
-
-
-class UnknownSuite(InvalidRequestError):
-    """The suite was never uploaded, or was forgotten to make room: upload it again."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +46,9 @@ class Pool:
         self.workers = list(workers)
         self.measured_under = measured_under
         self.counts: collections.Counter[str] = collections.Counter()
+        self.windows = health.Windows()
         self._settings = settings or PoolSettings()
-        self._suites: collections.OrderedDict[str, Suite] = collections.OrderedDict()
-        self._suite_characters = 0
+        self._suites = Suites(characters=self._settings.suite_characters)
         self._lock = threading.Lock()
         self._is_closing = threading.Event()
         self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
@@ -62,24 +59,12 @@ class Pool:
     def upload(self, suite: Suite) -> str:
         """Makes a suite known; the oldest ones go where all together exceed the pool's memory."""
         checkers.checker_named(suite.checker)
-        with self._lock:
-            if suite.sha256 not in self._suites:
-                self._suites[suite.sha256] = suite
-                self._suite_characters += _size(suite)
-                while self._suite_characters > self._settings.suite_characters and len(self._suites) > 1:
-                    _, oldest = self._suites.popitem(last=False)
-                    self._suite_characters -= _size(oldest)
-        return suite.sha256
+        return self._suites.put(suite)
 
     def suite_of(self, request: RunRequest) -> Suite:
         """The suite of a request; raises for a request that cannot run here, naming the field."""
         require(request.language in LANGUAGES, "language", request.language, f"one of {', '.join(LANGUAGES)}")
-        with self._lock:
-            suite = self._suites.get(request.suite_sha256)
-        if suite is None:
-            raise UnknownSuite(f"suite_sha256 = {request.suite_sha256!r}: expected the hash of an uploaded suite")
-        protocol.require_fit(request, suite)
-        return suite
+        return self._suites.of(request)
 
     def submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]:
         """Queues a request; raises PoolFull where the queue is at its limit."""
@@ -107,6 +92,11 @@ class Pool:
         with self._lock:
             self.counts.update(changes)
 
+    def _settle(self, **changes: int) -> None:
+        with self._lock:
+            self.counts.update(changes)
+            self.windows = self.windows.after("unsettled" in changes)
+
     def _answer(self, request: RunRequest, suite: Suite) -> RunResult:
         reason = ""
         for attempt in range(ATTEMPTS):
@@ -119,11 +109,11 @@ class Pool:
                 self._count(lost_workers=1)
                 _LOG.warning("%s (attempt %d of %d)", lost, attempt + 1, ATTEMPTS)
             else:
-                self._count(requests=1, runs=sum(result.runs for result in results))
+                self._settle(requests=1, runs=sum(result.runs for result in results))
                 return RunResult(request.sha256, results, self.measured_under)
             finally:
                 self._return(worker, is_suspect=is_lost and attempt > 0)
-        self._count(requests=1, faults=1)
+        self._settle(requests=1, unsettled=1)
         tests = range(len(suite.inputs)) if request.tests is None else request.tests
         faults = tuple(TestResult(t, Verdict.SANDBOX_FAULT, 0.0, worker=worker.name, detail=reason) for t in tests)
         return RunResult(request.sha256, faults, self.measured_under)
@@ -163,7 +153,3 @@ def _docker(workers: int, settings: PoolSettings | None) -> Pool:
 
 
 BACKENDS: dict[str, Callable[[int, PoolSettings | None], Pool]] = {"local": _local, "docker": _docker}
-
-
-def _size(suite: Suite) -> int:
-    return sum(map(len, suite.inputs)) + sum(len(text or "") for text in suite.expected)

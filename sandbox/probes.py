@@ -1,26 +1,36 @@
-"""Edge: runs programs of known length through a pool from time to time, and says when their seconds have moved."""
+"""Edge: runs programs of known work through a pool from time to time, and says when their seconds have moved."""
 
 import asyncio
+import json
 import logging
+import pathlib
 
-from sandbox import health, pool
-from sandbox.protocol import RunRequest, Suite, Verdict
+from sandbox import drift, pool
+from sandbox.protocol import RunRequest, Suite, Verdict, require
 
 _LOG = logging.getLogger(__name__)
 REPEATS = 3
-SUITE = Suite(inputs=tuple(f"{n}\n" for n in health.PROBE_LOOPS), expected=tuple(f"{n}\n" for n in health.PROBE_LOOPS))
+_LINES = tuple(f"{loops}\n" for loops in drift.PROBE_LOOPS)
+SUITE = Suite(inputs=_LINES, expected=_LINES)
 
 
 class Sentinel:
-    """Remembers the probes' first seconds and compares the newest with them."""
+    """Probes a pool, and stamps on its answers what the probes and the faults say about them.
 
-    def __init__(self, workers: pool.Pool) -> None:
+    `baseline` is a file of the probes' first seconds, read where it exists and written otherwise: with it the map is
+    one from the day on which the file was made, without it one from this server's start. Raises ValueError for a file
+    that is none.
+    """
+
+    def __init__(self, workers: pool.Pool, *, baseline: pathlib.Path | None = None) -> None:
         self._workers = workers
-        self._first_s: tuple[float, ...] | None = None
-        self._newest_s: tuple[float, ...] | None = None
+        self._baseline = baseline
+        self.watch = drift.Watch(first_s=_read(baseline) if baseline and baseline.exists() else ())
+        self.probes = 0
+        self.degraded_probes = 0
 
-    async def watch(self, *, every_s: float) -> None:
-        """Probes for ever; a full queue skips a turn."""
+    async def probe_for_ever(self, *, every_s: float) -> None:
+        """A full queue skips a turn."""
         while True:
             try:
                 await self.probe()
@@ -31,24 +41,63 @@ class Sentinel:
     async def probe(self) -> None:
         """One measurement; a probe that does not succeed says nothing about seconds and is only logged."""
         sha256 = self._workers.upload(SUITE)
-        request = RunRequest(health.PROBE_PROGRAM, sha256, repeats=REPEATS)
+        request = RunRequest(drift.PROBE_PROGRAM, sha256, repeats=REPEATS)
         answer = await asyncio.wrap_future(self._workers.submit(request))
         if any(result.verdict is not Verdict.SUCCESS for result in answer.results):
             _LOG.warning("a probe did not succeed: %s", [str(result.verdict) for result in answer.results])
             return
-        self._newest_s = tuple(result.wall_s for result in answer.results)
-        self._first_s = self._first_s or self._newest_s
-        drift = self.drift()
-        if drift.is_alarming:
-            _LOG.warning("durations have drifted: now = %.3f * then %+.4f s", drift.slope, drift.offset_s)
+        self.note(tuple(result.wall_s for result in answer.results))
 
-    def drift(self) -> health.Drift | None:
-        """How the newest probes compare with the first; None before the first."""
-        return health.drift(self._first_s, self._newest_s) if self._first_s and self._newest_s else None
+    def note(self, newest_s: tuple[float, ...]) -> None:
+        """Takes up the seconds of one more probe."""
+        before, self.watch = self.watch, self.watch.after(newest_s)
+        self.probes += 1
+        self.degraded_probes += self.watch.is_degraded
+        if self._baseline and self.watch.first_s and not before.first_s:
+            content = {"loops": drift.PROBE_LOOPS, "seconds": self.watch.first_s}
+            self._baseline.write_text(json.dumps(content) + "\n")
+        if self.watch.current != before.current:
+            found = self.watch.current
+            _LOG.warning("%s: seconds now = %.3f * then %+.4f, until accepted", found.version, *found)
+        elif self.watch.is_degraded and not before.is_degraded:
+            _LOG.warning("the newest probe has left the band: now = %.3f * then %+.4f s", *self.watch.newest)
+
+    def accept(self, version: str) -> None:
+        """Ends the alarm of the current map; raises InvalidRequestError for any other version."""
+        current = self.watch.current.version
+        require(version == current, "version", version, f"the current one, {current!r}")
+        self.watch = self.watch._replace(is_accepted=True)
+
+    @property
+    def degraded_by(self) -> tuple[str, ...]:
+        """What makes present seconds doubtful: burst, drift, both or nothing."""
+        signs = {"burst": self._workers.windows.is_degraded, "drift": self.watch.is_degraded}
+        return tuple(name for name, is_there in signs.items() if is_there)
+
+    def stamp(self) -> dict[str, str]:
+        """What an answer of this moment says about the state that it was measured in."""
+        degraded = {"degraded": "+".join(self.degraded_by)} if self.degraded_by else {}
+        return self.watch.current.stamp() | degraded
 
     def report(self) -> dict[str, object]:
-        """The drift as plain values, empty before the first probe."""
-        drift = self.drift()
-        if drift is None:
-            return {}
-        return {"slope": drift.slope, "offset_s": drift.offset_s, "is_alarming": drift.is_alarming}
+        """The current map and the newest probe as plain values; `newest` is null before there was one."""
+        current, newest = self.watch.current, self.watch.newest
+        return {
+            **current._asdict(),
+            "version": current.version,
+            "is_accepted": self.watch.is_accepted,
+            "newest": newest._asdict() if newest else None,
+            "degraded_by": self.degraded_by,
+        }
+
+
+def _read(path: pathlib.Path) -> tuple[float, ...]:
+    try:
+        content = json.loads(path.read_text())
+        loops, seconds = content["loops"], tuple(map(float, content["seconds"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"baseline = {str(path)!r}: expected a file that a server wrote ({error!r})") from None
+    is_ours = loops == list(drift.PROBE_LOOPS) and len(seconds) == len(loops) and min(seconds) > 0
+    if not is_ours:
+        raise ValueError(f"baseline = {str(path)!r}: expected seconds of the loops {list(drift.PROBE_LOOPS)}")
+    return seconds

@@ -15,6 +15,8 @@ import typing
 MEBIBYTE = 1 << 20
 SERVICE_CAP_S = 10.0
 Z_95 = 1.96
+# Environment variable that holds the token of a service, for the server and for its clients.
+TOKEN_VARIABLE = "OPTIMRL_SANDBOX_TOKEN"
 
 
 class Verdict(enum.StrEnum):

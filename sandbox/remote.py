@@ -1,8 +1,8 @@
 """Edge: reaches sandbox servers over HTTP, spreads requests over them, and outlives the loss of any.
 
-Every request is answered once: it is sent again, to the next server, where a connection breaks or a server says
-that it is full or failing, until its attempts are used up. Then it is a fault, and the
-fallback policy decides what is reported.
+Every request is answered once: it is sent again, to the next server, where a connection breaks or a server says that it
+is full or failing, until its attempts are used up. What is not settled then, or was timed by a degraded service, is the
+fallback policy's to report.
 """
 
 import collections
@@ -12,13 +12,13 @@ import itertools
 import logging
 import random
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import httpx
 
-from sandbox import fallback, pool, protocol
-from sandbox.protocol import InvalidRequestError, RunRequest, RunResult, Suite, TestResult, Verdict
+from sandbox import fallback, health, pool, protocol
+from sandbox.protocol import TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite, TestResult, Verdict
+from sandbox.suites import Suites
 
 _LOG = logging.getLogger(__name__)
 ATTEMPTS = 6
@@ -27,6 +27,10 @@ LONGEST_PAUSE_S = 5.0
 # A full server is waited for much longer than a broken one: it works, and says when to come again.
 LONGEST_WAIT_S = 600.0
 MARGIN_S = 120.0
+SUITE_CHARACTERS = 4 << 30
+LOCAL_SETTINGS = pool.PoolSettings(suite_characters=1 << 28)
+NO_SERVER = "expected the address of a sandbox server"
+REFUSALS = (400, 401, 403, 404, 405, 413, 422)
 
 
 class Unanswered(OSError):
@@ -37,61 +41,118 @@ class Remote:
     """Servers that answer requests, seen as one service."""
 
     def __init__(
-        self, urls: Sequence[str], *, concurrency: int, token: str = "", fallback_policy: str = "discard"
+        self,
+        urls: Sequence[str],
+        *,
+        concurrency: int,
+        token: str = "",
+        policy: fallback.Policy,
+        suite_characters: int = SUITE_CHARACTERS,
     ) -> None:
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         limits = httpx.Limits(max_connections=concurrency + 4)
         self._servers = [httpx.Client(base_url=url, headers=headers, limits=limits, trust_env=False) for url in urls]
-        self._turn = itertools.cycle(range(len(urls)))
-        self._policy = fallback.POLICIES[fallback_policy]
-        self._suites: dict[str, Suite] = {}
+        self._turn = itertools.cycle(self._servers)
+        self._policy = policy
+        self._degraded: set[httpx.Client] = set()
+        self._suites = Suites(characters=suite_characters)
         self._lock = threading.Lock()
         self._local: pool.Pool | None = None
         self._threads = concurrent.futures.ThreadPoolExecutor(concurrency, thread_name_prefix="sandbox-remote")
         self.counts: collections.Counter[str] = collections.Counter()
-        self.measured_under: dict[str, str] = self._send("GET", "/v1/health", timeout_s=30.0).json()["measured_under"]
+        self.windows = health.Windows()
+        self._is_closing = threading.Event()
+        self.measured_under = self._identity()
+
+    def _identity(self) -> dict[str, str]:
+        server, response = self._send("GET", "/v1/health", timeout_s=30.0)
+        try:
+            return response.json()["measured_under"]
+        except (ValueError, KeyError, TypeError):
+            raise InvalidRequestError(f"{server.base_url}: {NO_SERVER}") from None
 
     def upload(self, suite: Suite) -> str:
         """Remembers a suite; servers get it when they first say that they do not know it."""
-        self._suites[suite.sha256] = suite
-        return suite.sha256
+        return self._suites.put(suite)
 
     def suite_of(self, request: RunRequest) -> Suite:
-        suite = self._suites.get(request.suite_sha256)
-        protocol.require(suite is not None, "suite_sha256", request.suite_sha256, "the hash of an uploaded suite")
-        protocol.require_fit(request, suite)
-        return suite
+        return self._suites.of(request)
 
     def submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]:
-        return self._threads.submit(self._answer, request)
+        return self._threads.submit(self._answer, request, self.suite_of(request))
 
     def close(self) -> None:
+        """Waits for what servers are running and for nothing else."""
+        self._is_closing.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for server in self._servers:
             server.close()
         if self._local:
             self._local.close()
 
-    def _answer(self, request: RunRequest) -> RunResult:
-        suite = self.suite_of(request)
-        tests = len(request.tests or suite.inputs)
-        try:
-            body = protocol.to_json(request)
-            answer = self._send("POST", "/v1/runs", body=body, suite=suite, timeout_s=_patience_s(request, tests))
-            result = protocol.from_json(RunResult, answer.content)
-        except Unanswered as error:
-            _LOG.warning("no server settled a request: %s", error)
-            result = _faulted(request, suite, str(error))
-        self._count(requests=1, unsettled=int(result.is_faulted))
-        return self._with_fallback(request, suite, result) if result.is_faulted else result
+    def _answer(self, request: RunRequest, suite: Suite) -> RunResult:
+        result = self._asked(request, suite)
+        pending = fallback.unsettled(request, result)
+        is_degraded = bool(health.degraded_by(result.measured_under))
+        self._count(requests=1, unsettled=int(bool(pending)), degraded=int(is_degraded))
+        with self._lock:
+            self.windows = self.windows.after(bool(pending))
+        local = self._run_here(request, suite, pending)
+        results = fallback.reported(request, result, local, policy=self._policy)
+        answer = dataclasses.replace(result, results=results)
+        if local:
+            answer = dataclasses.replace(
+                answer, measured_under=result.measured_under | {"fallback": self._policy.backend}
+            )
+        if pending:
+            self._count(**{"unresolved" if answer.is_faulted else "recovered": 1})
+        return answer
+
+    def _asked(self, request: RunRequest, suite: Suite) -> RunResult:
+        """The best of the first answer and its retries; all tests are faults where no server answers."""
+        best, avoided, body = None, set(), protocol.to_json(request)
+        patience_s = _patience_s(request, len(request.tests or suite.inputs))
+        for attempt in range(1 + self._policy.retries):
+            try:
+                server, response = self._send(
+                    "POST", "/v1/runs", body=body, suite=suite, timeout_s=patience_s, avoided=avoided
+                )
+            except Unanswered as error:
+                _LOG.warning("no server settled a request: %s", error)
+                return best or _faulted(request, suite, str(error))
+            result = protocol.from_json(RunResult, response.content)
+            self._count(retried=int(attempt > 0))
+            best = result if best is None else min(best, result, key=_trouble)
+            degraded = self._degraded_after(server, result)
+            # Asking a service twice that is degraded as a whole would only add to its load.
+            if not _trouble(best) or (not best.is_faulted and len(degraded) == len(self._servers)):
+                break
+            avoided = {server} | degraded
+        return best
+
+    def _degraded_after(self, server: httpx.Client, result: RunResult) -> set[httpx.Client]:
+        """The servers whose newest answer says that they are degraded."""
+        with self._lock:
+            (self._degraded.add if health.degraded_by(result.measured_under) else self._degraded.discard)(server)
+            return {*self._degraded}
 
     def _send(
-        self, method: str, path: str, *, timeout_s: float, body: str = "", suite: Suite | None = None
-    ) -> httpx.Response:
-        """Sends until a server answers; raises Unanswered, or InvalidRequestError for what every server refuses."""
+        self,
+        method: str,
+        path: str,
+        *,
+        timeout_s: float,
+        body: str = "",
+        suite: Suite | None = None,
+        avoided: Collection[httpx.Client] = (),
+    ) -> tuple[httpx.Client, httpx.Response]:
+        """Sends until a server answers, first to none of `avoided` if there are others; returns which one and what.
+
+        Raises Unanswered, or InvalidRequestError for what every server refuses.
+        """
         reason, failures, waited_s = "", 0, 0.0
-        while failures < ATTEMPTS and waited_s < LONGEST_WAIT_S:
-            server = self._servers[next(self._turn)]
+        while failures < ATTEMPTS and waited_s < LONGEST_WAIT_S and not self._is_closing.is_set():
+            server = self._next(() if failures else avoided)
             try:
                 response = server.request(method, path, content=body, timeout=timeout_s)
                 if response.status_code == 404 and suite is not None:
@@ -99,9 +160,9 @@ class Remote:
                     server.put(f"/v1/suites/{suite.sha256}", content=content, timeout=timeout_s).raise_for_status()
                     response = server.request(method, path, content=body, timeout=timeout_s)
                 if response.is_success:
-                    return response
-                if response.status_code in (400, 401, 404, 413, 422):
-                    raise InvalidRequestError(f"{server.base_url} refuses: {response.text}")
+                    return server, response
+                if response.status_code in REFUSALS:
+                    raise InvalidRequestError(_refusal(server, response))
                 reason = f"{server.base_url}: status {response.status_code}"
             except httpx.HTTPError as error:
                 response, reason = None, f"{server.base_url}: {error!r}"
@@ -110,31 +171,33 @@ class Remote:
             self._count(**{"full" if is_full else "failed": 1})
             pause_s = float(response.headers.get("Retry-After", 1)) if is_full else FIRST_PAUSE_S * 2**failures
             pause_s = min(LONGEST_PAUSE_S, pause_s) * random.uniform(0.5, 1.0)
-            time.sleep(pause_s)
+            self._is_closing.wait(pause_s)
             waited_s += pause_s
         raise Unanswered(reason)
 
-    def _with_fallback(self, request: RunRequest, suite: Suite, result: RunResult) -> RunResult:
-        if self._policy is fallback.discard or request.optimization_tests is None:
-            return result
-        local = self._local_pool()
+    def _next(self, avoided: Collection[httpx.Client]) -> httpx.Client:
+        with self._lock:
+            turns = [next(self._turn) for _ in self._servers] if avoided else [next(self._turn)]
+            return next((server for server in turns if server not in avoided), turns[0])
+
+    def _run_here(self, request: RunRequest, suite: Suite, pending: tuple[int, ...]) -> dict[int, TestResult]:
+        """Results of this machine by test, for the tests where they count; none where it cannot run programs."""
+        tests = fallback.worth_running(request, pending, policy=self._policy)
+        if not tests:
+            return {}
+        try:
+            local = self._local_pool()
+        except OSError as error:
+            _LOG.warning("no fallback on this machine: %s", error)
+            return {}
         local.upload(suite)
-        faulted = tuple(item.test for item in result.results if item.verdict is Verdict.SANDBOX_FAULT)
-        recovered = {r.test: r for r in local.submit(dataclasses.replace(request, tests=faulted)).result().results}
-        results = tuple(
-            fallback.settle(request, item, recovered[item.test], policy=self._policy)
-            if item.verdict is Verdict.SANDBOX_FAULT and item.test in recovered
-            else item
-            for item in result.results
-        )
-        settled = RunResult(result.request_sha256, results, result.measured_under | {"fallback": "local"})
-        self._count(**{"unresolved" if settled.is_faulted else "recovered": 1})
-        return settled
+        answer = local.submit(_verdicts_only(request, tests)).result()
+        return {item.test: item for item in answer.results}
 
     def _local_pool(self) -> pool.Pool:
         with self._lock:
             if self._local is None:
-                self._local = pool.open_pool("local", workers=1)
+                self._local = pool.open_pool(self._policy.backend, workers=1, settings=LOCAL_SETTINGS)
             return self._local
 
     def _count(self, **changes: int) -> None:
@@ -142,9 +205,37 @@ class Remote:
             self.counts.update(changes)
 
 
+def _verdicts_only(request: RunRequest, tests: tuple[int, ...]) -> RunRequest:
+    """The same program on these tests, once each and without all that is about seconds."""
+    return RunRequest(
+        request.program,
+        request.suite_sha256,
+        tests=tests,
+        limits=request.limits,
+        language=request.language,
+        seed=request.seed,
+        returns_output=request.returns_output,
+        stops_early=request.stops_early,
+        optimization_tests=request.optimization_tests,
+    )
+
+
 def _patience_s(request: RunRequest, tests: int) -> float:
     """Long enough for every run of a request to reach its limit, and for the queue before it."""
     return tests * request.repeats * request.limits.wall_s + MARGIN_S
+
+
+def _trouble(result: RunResult) -> int:
+    """0 for seconds of a service in order, 1 for those of a degraded one, 2 for a fault."""
+    return 2 if result.is_faulted else int(bool(health.degraded_by(result.measured_under)))
+
+
+def _refusal(server: httpx.Client, response: httpx.Response) -> str:
+    if response.status_code == 401:
+        return f"{server.base_url} refuses: expected its token (set {TOKEN_VARIABLE})"
+    if response.status_code in (404, 405) and "suite_sha256" not in response.text:
+        return f"{server.base_url} answers {response.status_code}: {NO_SERVER}"
+    return f"{server.base_url} refuses: {response.text}"
 
 
 def _faulted(request: RunRequest, suite: Suite, reason: str) -> RunResult:

@@ -6,13 +6,18 @@ come back. On SIGTERM the server takes no more requests and finishes those it ho
 
 import argparse
 import asyncio
+import collections
 import contextlib
+import dataclasses
 import hmac
 import json
 import logging
+import math
 import os
+import pathlib
+import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated
 
 import fastapi
@@ -20,8 +25,8 @@ import uvicorn
 from fastapi import responses, security
 from prometheus_client import exposition
 
-from sandbox import host, metrics, pool, probes, protocol
-from sandbox.protocol import InvalidRequestError, RunRequest, RunResult, Suite
+from sandbox import host, metrics, pool, probes, protocol, suites
+from sandbox.protocol import TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite
 
 _LOG = logging.getLogger(__name__)
 BODY_BYTES = 256 << 20
@@ -31,7 +36,7 @@ SUITE_CHARACTERS = 1 << 30
 QUEUE_LIMIT = 1_000
 RETRY_AFTER_S = 1
 SHUTDOWN_S = 60
-TOKEN_VARIABLE = "OPTIMRL_SANDBOX_TOKEN"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class BodyLimit:
@@ -55,16 +60,26 @@ class BodyLimit:
 
 
 def create_app(
-    workers: pool.Pool, *, token: str = "", body_bytes: int = BODY_BYTES, probe_every_s: float = 0.0
+    workers: pool.Pool,
+    *,
+    token: str = "",
+    body_bytes: int = BODY_BYTES,
+    probe_every_s: float = 0.0,
+    findings: Sequence[host.Finding] | None = None,
+    baseline: pathlib.Path | None = None,
 ) -> fastapi.FastAPI:
-    """The service on a pool, which it closes at its end. An empty token lets everyone in."""
-    findings = host.unfit(host.inspect())
-    workers.measured_under |= {"service": "http", "host_unfit": ",".join(findings) or "no"}
-    sentinel = probes.Sentinel(workers)
+    """The service on a pool, which it closes at its end. An empty token lets everyone in.
+
+    Every answer says whether the host is fit (by `findings`, looked up where they are None); `baseline` is the file of
+    the probes' first seconds.
+    """
+    unfit = host.unfit(host.inspect() if findings is None else findings)
+    workers.measured_under |= {"service": "http", "host_unfit": ",".join(unfit) or "no"}
+    sentinel = probes.Sentinel(workers, baseline=baseline)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: fastapi.FastAPI) -> AsyncIterator[None]:
-        task = asyncio.create_task(sentinel.watch(every_s=probe_every_s)) if probe_every_s > 0 else None
+        task = asyncio.create_task(sentinel.probe_for_ever(every_s=probe_every_s)) if probe_every_s > 0 else None
         yield
         if task:
             task.cancel()
@@ -73,7 +88,7 @@ def create_app(
     app = fastapi.FastAPI(title="Sandbox", version="1", lifespan=lifespan)
     app.add_middleware(BodyLimit, limit=body_bytes)
     app.add_exception_handler(InvalidRequestError, lambda _, error: _problem(422, str(error)))
-    app.add_exception_handler(pool.UnknownSuite, lambda _, error: _problem(404, str(error)))
+    app.add_exception_handler(suites.UnknownSuite, lambda _, error: _problem(404, str(error)))
     app.add_exception_handler(pool.PoolFull, _full)
     app.add_exception_handler(fastapi.exceptions.RequestValidationError, _malformed)
     app.include_router(_routes(workers, sentinel), prefix="/v1", dependencies=[fastapi.Depends(_guard(token))])
@@ -86,11 +101,23 @@ def _routes(workers: pool.Pool, sentinel: probes.Sentinel) -> fastapi.APIRouter:
     problems = {code: {"description": text} for code, text in PROBLEMS.items()}
     router = fastapi.APIRouter(responses=problems)
 
+    def stamped(answer: RunResult) -> RunResult:
+        return dataclasses.replace(answer, measured_under=answer.measured_under | sentinel.stamp())
+
     @router.get("/health")
     async def health() -> dict[str, object]:
-        """Counts, probes and identity of the service."""
-        counts = dict(workers.counts)
-        return {"counts": counts, "drift": sentinel.report(), "measured_under": workers.measured_under}
+        """Counts, windows, probes and identity of the service."""
+        return {
+            "counts": dict(workers.counts),
+            "windows": workers.windows._asdict(),
+            "drift": sentinel.report(),
+            "measured_under": workers.measured_under | sentinel.stamp(),
+        }
+
+    @router.post("/calibration/accept", status_code=204)
+    async def accept(version: Annotated[str, fastapi.Body(embed=True)]) -> None:
+        """Ends the alarm of the current map: whoever compares seconds has taken note of its version."""
+        sentinel.accept(version)
 
     @router.put("/suites/{sha256}", status_code=204)
     async def upload(sha256: str, suite: Suite) -> None:
@@ -101,17 +128,21 @@ def _routes(workers: pool.Pool, sentinel: probes.Sentinel) -> fastapi.APIRouter:
     @router.post("/runs", response_model=RunResult)
     async def run(request: RunRequest) -> fastapi.Response:
         """Runs a program on the tests of a suite and answers when all have run."""
-        answer = await asyncio.wrap_future(workers.submit(_within_cap(request)))
+        answer = stamped(await asyncio.wrap_future(workers.submit(_within_cap(request))))
         return fastapi.Response(protocol.to_json(answer), media_type="application/json")
 
     @router.post("/batches", response_class=responses.StreamingResponse)
     async def batch(requests: list[RunRequest]) -> responses.StreamingResponse:
-        """Runs many requests; one line `{"index", "result"}` for each, as they finish."""
+        """Runs many requests; one line `{"index", "result"}` for each, as they finish.
+
+        A batch may be larger than the queue: what finds no room waits until some of it has run.
+        """
         protocol.require(0 < len(requests) <= BATCH_REQUESTS, "requests", len(requests), f"1 to {BATCH_REQUESTS}")
         for request in requests:
             workers.suite_of(_within_cap(request))
-        futures = [asyncio.wrap_future(workers.submit(request)) for request in requests]
-        return responses.StreamingResponse(_lines(futures), media_type="application/x-ndjson")
+        first = asyncio.wrap_future(workers.submit(requests[0]))
+        lines = _lines(workers, requests, first=first, stamped=stamped)
+        return responses.StreamingResponse(lines, media_type="application/x-ndjson")
 
     return router
 
@@ -126,13 +157,33 @@ PROBLEMS = {
 }
 
 
-async def _lines(futures: Sequence[asyncio.Future[RunResult]]) -> AsyncIterator[str]:
-    async def numbered(index: int, future: asyncio.Future[RunResult]) -> tuple[int, RunResult]:
-        return index, await future
-
-    for done in asyncio.as_completed([numbered(index, future) for index, future in enumerate(futures)]):
-        index, answer = await done
-        yield f'{{"index":{index},"result":{protocol.to_json(answer)}}}\n'
+async def _lines(
+    workers: pool.Pool,
+    requests: Sequence[RunRequest],
+    *,
+    first: asyncio.Future[RunResult],
+    stamped: Callable[[RunResult], RunResult],
+) -> AsyncIterator[str]:
+    """Answers as they come; `first` is that of the first request, which found room in the queue."""
+    waiting = collections.deque(range(1, len(requests)))
+    running = {first: 0}
+    try:
+        while running or waiting:
+            with contextlib.suppress(pool.PoolFull):
+                while waiting:
+                    future = asyncio.wrap_future(workers.submit(requests[waiting[0]]))
+                    running[future] = waiting.popleft()
+            if not running:
+                await asyncio.sleep(RETRY_AFTER_S)
+                continue
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for future in done:
+                index = running.pop(future)
+                yield f'{{"index":{index},"result":{protocol.to_json(stamped(future.result()))}}}\n'
+    finally:
+        # A caller that went away leaves nothing in the queue.
+        for future in running:
+            future.cancel()
 
 
 def _within_cap(request: RunRequest) -> RunRequest:
@@ -178,22 +229,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--queue_limit", type=int, default=QUEUE_LIMIT, help="requests that wait or run")
     parser.add_argument("--recycle_after", type=int, default=20_000, help="runs of a worker before it is replaced")
     parser.add_argument("--probe_every_s", type=float, default=60.0, help="seconds between live probes; 0: none")
+    parser.add_argument(
+        "--baseline", type=pathlib.Path, help="file of the probes' first seconds; written where it does not exist"
+    )
     flags = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     settings = pool.PoolSettings(
         recycle_after=flags.recycle_after, queue_limit=flags.queue_limit, suite_characters=SUITE_CHARACTERS
     )
     try:
+        _check(flags)
+        findings = host.inspect()
         workers = pool.open_pool(flags.backend, workers=flags.workers, settings=settings)
+        _require_free(flags.address, flags.port)
+        app = create_app(
+            workers,
+            token=os.environ.get(TOKEN_VARIABLE, ""),
+            probe_every_s=flags.probe_every_s,
+            findings=findings,
+            baseline=flags.baseline,
+        )
     except (OSError, ValueError) as error:
         print(f"sandbox.server: {error}", file=sys.stderr)
         return 2
-    for finding in host.inspect():
+    for finding in findings:
         _LOG.log(logging.INFO if finding.is_fit else logging.WARNING, "host: %s", finding)
-    app = create_app(workers, token=os.environ.get(TOKEN_VARIABLE, ""), probe_every_s=flags.probe_every_s)
-    _LOG.info("identity: %s", json.dumps(workers.measured_under))
+    _LOG.info("serving on http://%s:%d as %s", flags.address, flags.port, json.dumps(workers.measured_under))
+    if not os.environ.get(TOKEN_VARIABLE) and flags.address not in LOOPBACK:
+        _LOG.warning("%s is not set: whoever reaches this port may run programs here", TOKEN_VARIABLE)
     uvicorn.run(app, host=flags.address, port=flags.port, timeout_graceful_shutdown=SHUTDOWN_S, log_level="warning")
     return 0
+
+
+def _check(flags: argparse.Namespace) -> None:
+    """Refuses what cannot be meant, before anything is started."""
+    for name, low, high in (("port", 1, 65_535), ("queue_limit", 1, 1 << 30), ("recycle_after", 1, 1 << 40)):
+        value = getattr(flags, name)
+        protocol.require(low <= value <= high, name, value, f"a whole number in [{low}, {high}]")
+    is_wait = 0 <= flags.probe_every_s < math.inf
+    protocol.require(is_wait, "probe_every_s", flags.probe_every_s, "seconds that are not negative")
+
+
+def _require_free(address: str, port: int) -> None:
+    """Raises OSError where the port is taken or the address is not this machine's."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            raise OSError(f"address = {address!r}, port = {port}: expected a free one ({error.strerror})") from None
 
 
 if __name__ == "__main__":

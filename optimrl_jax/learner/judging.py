@@ -3,6 +3,7 @@
 Pure; every problem is padded to the one shape that holds them all, so that judging compiles once.
 """
 
+import dataclasses
 import functools
 import typing
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ class Run(typing.Protocol):
 
     status: np.ndarray
     duration_s: np.ndarray
+    slope: float
+    offset_s: float
 
 
 class Judged(typing.NamedTuple):
@@ -65,9 +68,20 @@ class Judge:
         execution = padding.pad_execution(status, duration_s, self._k)
         tests, references = self._tests[problem], self._references[problem]
         execution = self._as_served(tests, execution, batch=batch, problem=problem)
-        judged = jax.tree.map(np.asarray, self._judged(self._environment, tests, references, execution))
+        maps = [(run.slope, run.offset_s) for run in runs]
+        found = {
+            drift: jax.tree.map(np.asarray, self._judged(self._under_drift(*drift), tests, references, execution))
+            for drift in dict.fromkeys(maps)
+        }
+        rows = [jax.tree.map(lambda column, n=n: column[n], found[drift]) for n, drift in enumerate(maps)]
+        judged = jax.tree.map(lambda *column: np.stack(column), *rows)
         of_stream = judged.reward[:, stream] if judged.reward.ndim == 2 else judged.reward
         return judged._replace(reward=of_stream.astype(np.float32), is_valid=judged.is_valid & np.isfinite(of_stream))
+
+    def _under_drift(self, slope: float, offset_s: float) -> environment.Environment:
+        """The environment whose calibration also takes a drift of the service into account."""
+        alpha, beta_s = self._environment.alpha, self._environment.beta_s
+        return dataclasses.replace(self._environment, alpha=slope * alpha, beta_s=slope * beta_s + offset_s)
 
     def _as_served(
         self, tests: arrays.Tests, execution: arrays.Execution, *, batch: int, problem: int

@@ -6,8 +6,8 @@ import pytest
 from optimrl_jax import execution
 from optimrl_jax.arrays import Status, TestKind
 from optimrl_jax.commands import UserError
-from optimrl_jax.settings import SandboxSettings
-from sandbox import protocol
+from optimrl_jax.settings import SandboxSettings, SettingsError, freeze
+from sandbox import fallback, protocol
 from tests.optimrl_jax.records import record
 
 ALL = frozenset(TestKind)
@@ -77,3 +77,54 @@ def test_cpu_seconds_can_feed_rewards(tmp_path):
 def test_an_address_where_nothing_answers_is_one_clear_line(tmp_path):
     with pytest.raises(UserError, match=r"sandbox\.address = 'telnet': expected a sandbox that answers"):
         execution.connect(SandboxSettings(address="telnet"), store=str(tmp_path / "s"))
+
+
+@pytest.mark.parametrize(("calibration", "expected"), [("fixed", (1.0, 0.0)), ("follow", (1.5, 0.25))])
+def test_a_drift_of_the_service_goes_with_what_it_measured(tmp_path, caplog, calibration, expected):
+    settings = SandboxSettings(limit_s=0.5, calibration=calibration)
+    with execution.connect(settings, store=str(tmp_path / "s")) as client:
+        drift = {"calibration": "drift-0", "slope": "1.5", "offset_s": "0.25"}
+        client.service.measured_under |= drift | {"degraded": "drift"}
+        run = one(execution.Executor(client, settings), DOUBLE)
+    assert (run.slope, run.offset_s) == expected
+    assert "1 of 1 programs were timed while the sandbox was degraded" in caplog.text
+    assert "drift-0: stored seconds now read as 1.500 * stored +0.2500 s" in caplog.text
+
+
+def test_a_burst_of_faults_is_said_with_the_rates(tmp_path, caplog):
+    with execution.connect(SETTINGS, store=str(tmp_path / "s")) as client:
+        client.service.windows = client.windows._replace(was_burst=True)
+        client.service.counts.update(requests=3, unsettled=1)
+        one(execution.Executor(client, SETTINGS), DOUBLE)
+    assert "service_only 75.00%, fallback 0.00%, unresolved 25.00%" in caplog.text
+
+
+def test_settings_offer_what_the_fallback_knows_and_pass_it_on(monkeypatch):
+    handed = {}
+    monkeypatch.setattr(execution.sandbox_client, "connect", lambda *_, **options: handed.update(options))
+    fields = {
+        "correctness": "fallback_correctness",
+        "optimization": "fallback_optimization",
+        "quarantine": "quarantine",
+        "backend": "fallback_backend",
+    }
+    for field, choices in fallback.CHOICES.items():
+        for choice in choices:
+            execution.connect(freeze(SandboxSettings, {fields[field]: choice, "fallback_retries": 3}), store="s")
+            assert (getattr(handed["fallback_policy"], field), handed["fallback_policy"].retries) == (choice, 3)
+        with pytest.raises(SettingsError, match=fields[field]):
+            freeze(SandboxSettings, {fields[field]: "other"})
+    assert handed["fallback_policy"].backend == "docker"
+    assert sandbox_defaults() == fallback.Policy()
+
+
+def sandbox_defaults() -> fallback.Policy:
+    """The policy of a configuration that says nothing of it."""
+    default = SandboxSettings()
+    return fallback.Policy(
+        default.fallback_correctness,
+        default.fallback_optimization,
+        default.fallback_retries,
+        default.quarantine,
+        default.fallback_backend,
+    )

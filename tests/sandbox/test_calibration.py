@@ -1,13 +1,14 @@
 """Calibration recovers the map that was imposed, judges it on unseen problems, and names what it was measured under."""
 
 import json
-import statistics
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from sandbox import calibrate, calibration, health
+from sandbox import calibrate, calibration
 from sandbox.calibration import Pairs
+from sandbox.protocol import RunResult, TestResult, Verdict
 
 
 def pairs_of(function, *, noise: float = 0.0, seed: int = 0) -> Pairs:
@@ -67,6 +68,67 @@ def test_rank_correlation_gives_ties_their_mean_rank():
     assert calibration.spearman([1, 1, 1], [1, 2, 3]) == 0.0
 
 
+def test_intervals_over_problems_hold_the_map_in_95_of_100_campaigns():
+    held = []
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        problem = np.repeat(np.arange(30), 4)
+        stored_s = random.uniform(0.02, 2.0, 120)
+        # What is odd about a problem is odd about all its pairs.
+        fresh_s = 0.7 * stored_s + 0.05 + 0.02 * random.standard_normal(30)[problem] * stored_s
+        alpha, beta_s = calibration.affine_intervals(Pairs(stored_s, fresh_s, problem))
+        held.append((alpha.low <= 0.7 <= alpha.high, beta_s.low <= 0.05 <= beta_s.high))
+    assert (np.mean(held, axis=0) > 0.86).all()
+
+
+def test_draws_are_least_squares_over_the_problems_drawn():
+    pairs = pairs_of(MAPS["affine"][0], noise=0.1)
+    problems = np.unique(pairs.problem)
+    draws = calibration.affine_draws(pairs, problems=problems)
+    counts = np.random.default_rng(0).multinomial(6, np.full(6, 1 / 6), calibration.DRAWS)
+    weight = counts[7][np.searchsorted(problems, pairs.problem)]
+    slow = np.polyfit(np.repeat(pairs.stored_s, weight), np.repeat(pairs.fresh_s, weight), 1)
+    np.testing.assert_allclose(draws[7], slow)
+
+
+def test_a_moved_map_is_told_from_noise():
+    first, again = (pairs_of(MAPS["affine"][0], noise=0.02, seed=seed) for seed in (0, 1))
+    moved = again._replace(fresh_s=1.2 * again.fresh_s)
+    assert not calibration.movement(first, again).is_beyond_noise
+    found = calibration.movement(first, moved)
+    assert found.is_beyond_noise
+    assert found.alpha_change.low < 0.14 < found.alpha_change.high
+    with pytest.raises(ValueError, match="1 problems in common"):
+        calibration.movement(first, again.where(again.problem == 2))
+
+
+def test_a_candidate_takes_its_place_among_the_others_by_hand():
+    # One test, three programs: 2 s stored as 4 s stands last among stored seconds, second among fresh ones.
+    pairs = Pairs(np.array([1.0, 4.0, 3.0]), np.array([1.0, 2.0, 3.0]), np.zeros(3), np.zeros(3), np.arange(3))
+    np.testing.assert_allclose(calibration._mean_places(pairs, pairs.fresh_s), [0, 0.5, 1])
+    # Candidates at 1, 2, 3 s among stored (4, 3), (1, 3), (1, 4).
+    np.testing.assert_allclose(calibration._mean_places(pairs, pairs.stored_s), [0, 0.5, 0.5])
+    assert calibration.leaderboard_spearman(pairs, pairs.fresh_s) == pytest.approx(1.0)
+
+
+def test_calibration_restores_the_order_that_a_drift_has_spoilt():
+    random = np.random.default_rng(0)
+    test, program = (column.ravel() for column in np.meshgrid(np.arange(40), np.arange(12), indexing="ij"))
+    problem = test // 10
+    stored_s = random.uniform(0.05, 1.0, 480)
+    fresh_s = 0.63 * stored_s + 0.053
+    pairs = Pairs(stored_s, fresh_s, problem, test, program + 12 * problem)
+    before = calibration.leaderboard_spearman(pairs, stored_s)
+    found = calibration.calibrate(pairs, measured_under={})
+    after = calibration.leaderboard_spearman(pairs, found.alpha * stored_s + found.beta)
+    assert before < 0.95 < 0.999 < after
+
+
+def test_programs_without_company_have_no_order():
+    pairs = Pairs(np.ones(3), np.ones(3), np.zeros(3), np.arange(3), np.arange(3))
+    assert calibration.leaderboard_spearman(pairs, pairs.stored_s) == 0.0
+
+
 @pytest.fixture
 def campaign(tmp_path):
     program = "n = int(input())\nfor _ in range(n):\n    pass\n"
@@ -88,14 +150,38 @@ def test_a_campaign_writes_what_it_found_and_compares_itself(tmp_path, campaign)
     first, second = tmp_path / "first", tmp_path / "second"
     common = [f"--campaign={campaign}", "--address=local", "--repeats=2"]
     assert calibrate.main([*common, f"--output={first}"]) == 0
-    assert calibrate.main([*common, f"--output={second}", f"--compare={first / 'calibration.json'}"]) == 0
+    assert calibrate.main([*common, f"--output={second}", f"--compare={first}"]) == 0
     summary = json.loads((second / "summary.json").read_text())
-    assert summary["pairs"] == 6
-    assert summary["compared"]["old"] == json.loads((first / "summary.json").read_text())["version"]
-    assert (second / "calibration.png").stat().st_size > 0
+    assert (summary["pairs"], summary["problems"], summary["left_out"]) == (6, 3, 0)
+    assert summary["alpha_interval"][0] <= summary["alpha"] <= summary["alpha_interval"][1]
+    compared = summary["compared"]
+    assert compared["old"] == json.loads((first / "summary.json").read_text())["version"]
+    assert compared["alpha_change_interval"][0] <= compared["alpha_change_interval"][1]
+    for name in ("calibration.png", "residuals.png", "comparison.png"):
+        assert (second / name).stat().st_size > 0
+    assert not list(second.glob("unfinished*"))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"problem": 1}'])
+def test_seconds_of_a_degraded_service_are_left_out(campaign):
+    class Degraded:
+        measured_under: ClassVar = {"host": "h"}
+
+        def upload(self, suite):
+            return suite.sha256
+
+        def run_many(self, requests, *, on_result):
+            rows = (TestResult(0, Verdict.SUCCESS, 0.1), TestResult(1, Verdict.SUCCESS, 0.2))
+            states = [{"degraded": "burst"}, {}, {}]
+            return [RunResult(r.sha256, rows, state) for r, state in zip(requests, states, strict=True)]
+
+    found = calibrate.measure(Degraded(), calibrate.read_entries(campaign), repeats=1, limit_s=1.0)
+    assert (found.left_out, sorted(set(found.pairs.problem))) == (2, ["2", "3"])
+
+
+BROKEN = ["", "{", "[]", '{"problem": 1}', '{"problem": 1, "program": "", "inputs": 3, "stored_s": 4}']
+
+
+@pytest.mark.parametrize("text", BROKEN)
 def test_a_broken_campaign_is_one_line_and_exit_code_2(tmp_path, capsys, text):
     path = tmp_path / "campaign.jsonl"
     path.write_text(text)
@@ -103,22 +189,11 @@ def test_a_broken_campaign_is_one_line_and_exit_code_2(tmp_path, capsys, text):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_probes_find_slope_and_offset_of_a_drift():
-    moved = health.drift([0.01, 0.1, 0.2], [0.027, 0.18, 0.35])
-    assert moved.slope == pytest.approx(1.7)
-    assert moved.offset_s == pytest.approx(0.01)
-    assert moved.is_alarming
-    assert not health.drift([0.01, 0.1], [0.011, 0.105]).is_alarming
-
-
-def test_bursts_are_windows_with_too_many_faults():
-    faults = [False] * 300
-    faults[100:105] = [True] * 5
-    assert health.bursts(faults) == [1]
-    assert statistics.fmean(faults) < health.BURST_SHARE
-
-
-def test_rates_split_requests_by_who_settled_them():
-    assert health.rates({"requests": 100, "unsettled": 10, "recovered": 7}) == pytest.approx((0.1, 0.07, 0.03))
-    assert health.rates({}) == (0, 0, 0)
-    assert health.any_failure_share(0.01, 100) == pytest.approx(0.634, abs=1e-3)
+@pytest.mark.parametrize("text", ["", "[]", "{}"])
+def test_only_an_earlier_campaign_can_be_compared_with(tmp_path, campaign, capsys, text):
+    path = tmp_path / "calibration.json"
+    path.write_text(text)
+    path.with_name("pairs.jsonl").write_text("{}")
+    arguments = [f"--campaign={campaign}", f"--output={tmp_path / 'o'}", "--address=local", f"--compare={path}"]
+    assert calibrate.main(arguments) == 2
+    assert "expected the results of an earlier campaign" in capsys.readouterr().err

@@ -5,7 +5,7 @@ import random
 import httpx
 import pytest
 
-from sandbox import pool, remote
+from sandbox import fallback, pool, remote
 from sandbox.backends import local
 from sandbox.backends.worker import Worker, WorkerLost
 from sandbox.protocol import RunRequest, Suite, Verdict
@@ -56,7 +56,7 @@ def test_no_correct_program_is_called_wrong(monkeypatch, flaky_http):
     monkeypatch.setattr(local, "Worker", FlakyWorker)
     monkeypatch.setattr(pool, "QUARANTINE_S", 0.01)
     with serving() as (url, workers):
-        service = remote.Remote([url], concurrency=4)
+        service = remote.Remote([url], concurrency=4, policy=fallback.Policy())
         service.upload(SUITE)
         requests = [RunRequest("print(2 * int(input()))", SUITE.sha256, seed=n) for n in range(REQUESTS)]
         answers = [future.result() for future in [service.submit(request) for request in requests]]

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -14,7 +13,7 @@ import httpx
 import pytest
 import uvicorn
 
-from sandbox import client, pool, protocol, remote, server
+from sandbox import client, pool, probes, protocol, remote, server
 from sandbox.protocol import Limits, RunRequest, Suite, Verdict
 
 SUITE = Suite(inputs=("3\n", "4\n"), expected=("6\n", "8\n"))
@@ -115,8 +114,60 @@ def test_a_batch_streams_each_answer_once(http):
 
 def test_health_and_metrics_count_the_runs(http, service):
     http.post("/v1/runs", content=body(seed=77)).raise_for_status()
-    assert http.get("/v1/health").json()["counts"]["runs"] >= 2
-    assert "sandbox_runs_total" in httpx.get(f"{service}/metrics").text
+    health = http.get("/v1/health").json()
+    assert health["counts"]["runs"] >= 2
+    assert health["windows"]["asked"] == health["counts"]["requests"]
+    assert health["drift"]["version"] == "identity"
+    metrics = httpx.get(f"{service}/metrics").text
+    for name in ("runs_total", "unsettled_total", "burst_windows_total", "calibration_alarm", 'degraded{by="drift"}'):
+        assert f"sandbox_{name} " in metrics
+
+
+def test_a_drift_is_stamped_on_answers_and_its_alarm_ends_when_accepted(monkeypatch):
+    states = []
+    watching = probes.Sentinel.__init__
+
+    def remembered(self, *arguments, **options):
+        watching(self, *arguments, **options)
+        states.append(self)
+
+    monkeypatch.setattr(probes.Sentinel, "__init__", remembered)
+    with serving() as (url, _), client.connect(url) as connected:
+        connected.upload(SUITE)
+        first_s = (0.001, 0.02, 0.04, 0.06, 0.08)
+        for factor in (1.0, 1.0, 1.0, 2.0):
+            states[0].note(tuple(factor * seconds for seconds in first_s))
+        assert connected.run(RunRequest(DOUBLE, SUITE.sha256)).measured_under["degraded"] == "drift"
+        assert 'sandbox_degraded{by="drift"} 1.0' in httpx.get(f"{url}/metrics").text
+        for _ in range(2):
+            states[0].note(tuple(2.0 * seconds for seconds in first_s))
+        answer = connected.run(RunRequest(DOUBLE, SUITE.sha256, seed=1))
+        assert client.map_of(answer) == pytest.approx((2.0, 0.0))
+        version = httpx.get(f"{url}/v1/health").json()["drift"]["version"]
+        assert answer.measured_under["calibration"] == version
+        assert "sandbox_calibration_alarm 1.0" in httpx.get(f"{url}/metrics").text
+        assert httpx.post(f"{url}/v1/calibration/accept", json={"version": "identity"}).status_code == 422
+        assert httpx.post(f"{url}/v1/calibration/accept", json={"version": version}).status_code == 204
+        assert "sandbox_calibration_alarm 0.0" in httpx.get(f"{url}/metrics").text
+
+
+def test_a_batch_may_be_larger_than_the_queue():
+    with serving(settings=pool.PoolSettings(queue_limit=2)) as (url, workers):
+        httpx.put(f"{url}/v1/suites/{SUITE.sha256}", content=protocol.to_json(SUITE), headers=JSON)
+        requests = [json.loads(body(seed=n)) for n in range(9)]
+        lines = [json.loads(line) for line in httpx.post(f"{url}/v1/batches", json=requests).text.splitlines()]
+        assert sorted(line["index"] for line in lines) == list(range(9))
+        assert workers.counts["requests"] == 9
+
+
+def test_the_environment_holds_the_token_and_errors_say_what_is_wrong(service, monkeypatch):
+    monkeypatch.delenv(protocol.TOKEN_VARIABLE, raising=False)
+    with pytest.raises(protocol.InvalidRequestError, match=protocol.TOKEN_VARIABLE):
+        client.connect(service)
+    with pytest.raises(protocol.InvalidRequestError, match="the address of a sandbox server"):
+        client.connect(f"{service}/elsewhere")
+    monkeypatch.setenv(protocol.TOKEN_VARIABLE, TOKEN)
+    client.connect(service).close()
 
 
 def test_a_full_queue_asks_to_come_back_and_nothing_is_lost():
@@ -221,9 +272,23 @@ def test_two_servers_share_the_requests_and_one_may_die():
     assert not any(answer.is_faulted for answer in answers)
 
 
-@pytest.mark.parametrize(("flag", "text"), [("--workers=0", "workers = 0")])
-def test_a_wrong_flag_is_one_line_and_exit_code_2(flag, text):
-    command = [sys.executable, "-m", "sandbox.server", "--backend=local", flag]
-    ended = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
-    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
-    assert text in ended.stderr
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("--workers=0", "workers = 0"),
+        ("--port=0", "port = 0"),
+        ("--probe_every_s=-1", "probe_every_s = -1.0"),
+        ("--address=203.0.113.1", "address = '203.0.113.1'"),
+        (f"--baseline={__file__}", "expected a file that a server wrote"),
+    ],
+)
+def test_a_wrong_flag_is_one_line_and_exit_code_2(capsys, flag, text):
+    assert server.main(["--backend=local", f"--port={free_port()}", flag]) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_said_before_anything_starts(capsys, service):
+    assert server.main(["--backend=local", f"--port={service.rpartition(':')[2]}"]) == 2
+    assert "expected a free one" in capsys.readouterr().err

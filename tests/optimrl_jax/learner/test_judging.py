@@ -61,3 +61,13 @@ def test_a_deviation_in_the_references_softens_the_gate():
 def test_an_unknown_service_is_refused():
     with pytest.raises(ValueError, match=r"noise\.service = 'tired': expected one of healthy"):
         judge(noise={"service": "tired"})
+
+
+def test_a_drifted_service_is_judged_against_references_as_they_read_there():
+    # References of 10 to 40 ms take 25 to 85 ms there: a run of 50 ms stands where one of 22.5 ms stood before.
+    drifted = dataclasses.replace(RUNS[1], slope=2.0, offset_s=0.005)
+    before = dataclasses.replace(RUNS[1], duration_s=np.full(5, 0.0225, np.float32))
+    graded = judge(reward={"composition": "two_gate_graded"})
+    there, here, _ = graded(0, [drifted, before, RUNS[1]], stream=0, batch=0).reward
+    assert there == pytest.approx(here)
+    assert len({*graded(0, [drifted, RUNS[1]], stream=0, batch=0).reward.tolist()}) == 2
