@@ -112,12 +112,16 @@ class Sampler:
 
 
 class Sampled(typing.NamedTuple):
-    """Rollouts that have not been judged: completions of `problems`, neighbours of one problem together."""
+    """Rollouts that have not been judged: completions of `problems`, neighbours of one problem together.
+
+    `first` is the place of the first of them in their batch.
+    """
 
     problems: tuple[int, ...]
     completions: sampling.Completions
     batch: int
     version: int
+    first: int
 
 
 class Actor:
@@ -149,22 +153,23 @@ class Actor:
         self._policy = dataclasses.replace(self._policy, params=params)
         self.version = version
 
-    def produce(self, problems: Sequence[int], *, batch: int, timings: dict[str, float]) -> list[Group]:
+    def produce(self, problems: Sequence[int], *, batch: int, timings: dict[str, float], first: int = 0) -> list[Group]:
         """One group for each problem index; `batch` numbers the call and picks its random streams.
 
-        Adds the seconds of its parts to `timings`.
+        Where the problems are but a part of a batch, `first` is the place of the first in it: they get the rollouts
+        that they would get in the whole. Adds the seconds of its parts to `timings`.
         """
-        return self.judge(self.generate(problems, batch=batch, timings=timings), timings=timings)
+        return self.judge(self.generate(problems, batch=batch, timings=timings, first=first), timings=timings)
 
-    def generate(self, problems: Sequence[int], *, batch: int, timings: dict[str, float]) -> Sampled:
+    def generate(self, problems: Sequence[int], *, batch: int, timings: dict[str, float], first: int = 0) -> Sampled:
         """The first half of `produce`, on the accelerator: the rollouts of each problem."""
         samples = self._settings.grpo.rollouts
         sampler = Sampler(self._policy, self._settings.data, self._settings.grpo.temperature)
-        rows = np.arange(len(problems) * samples)
+        rows = np.arange(first * samples, (first + len(problems)) * samples)
         keys = sampling.row_keys(streams.key(self._settings.seed, "rollouts", batch), rows)
         with _timed(timings, "generate_s"):
             completions = sampler.complete([self._prompts[problem] for problem in problems], samples, keys=keys)
-        return Sampled(tuple(problems), completions, batch=batch, version=self.version)
+        return Sampled(tuple(problems), completions, batch=batch, version=self.version, first=first)
 
     def judge(self, sampled: Sampled, *, timings: dict[str, float]) -> list[Group]:
         """The second half of `produce`, in the sandbox: needs none of the weights, so that the next half may begin."""
@@ -181,8 +186,9 @@ class Actor:
                 own = jax.tree.map(lambda x, span=span: x[span], completions)
                 longest = self._settings.data.prompt_tokens
                 rollouts = joined(self._prompts[problem], own, version=sampled.version, longest=longest)
-                judged = self._judge(problem, runs[span], stream=(sampled.batch + index) % 2, batch=sampled.batch)
-                identity = {"problem": np.int32(problem), "batch": np.int32(sampled.batch), "place": np.int32(index)}
+                place = sampled.first + index
+                judged = self._judge(problem, runs[span], stream=(sampled.batch + place) % 2, batch=sampled.batch)
+                identity = {"problem": np.int32(problem), "batch": np.int32(sampled.batch), "place": np.int32(place)}
                 groups.append(Group(rollouts, *judged, **identity))
         return groups
 

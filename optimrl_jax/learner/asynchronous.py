@@ -2,7 +2,8 @@
 
 Actors are threads of this process, processes that it starts, or started elsewhere by the user. Weights go to them every
 K steps: from device to device within this process, as raw arrays to others. Rollouts that have grown too old are
-dropped and counted as they leave the queue (paper L312, L3899).
+dropped and counted as they leave the queue (paper L312, L3899). Where several processes learn together, each has a
+ledger, problems and actors of its own.
 """
 
 import logging
@@ -12,9 +13,10 @@ import typing
 from collections.abc import Callable
 
 import grain
+import numpy as np
 
 from optimrl_jax.commands import UserError
-from optimrl_jax.learner import batches
+from optimrl_jax.learner import batches, processes, queue
 from optimrl_jax.learner.actor import Actor
 from optimrl_jax.learner.crew import Crew, Member, ProcessMember, ThreadMember
 from optimrl_jax.learner.desks import Board, LocalDesk, Reception, on_devices_of
@@ -35,8 +37,9 @@ BEATS_MISSED = 3
 class Asynchronous:
     """Groups from actors that work on their own.
 
-    `stream` gives one problem at a time; `devices` are those of each actor of this process; `new_actor` makes one, and
-    `command` says how a process of the given name is started for the given address. `job` is `wire.job_id`.
+    `stream` gives one problem at a time, and `settings` say how many this process is to bring to a step; `devices` are
+    those of each actor of this process; `new_actor` makes one, and `command` says how a process of the given name is
+    started for the given address. `job` is `wire.job_id`.
     """
 
     def __init__(
@@ -59,12 +62,12 @@ class Asynchronous:
             )
         work = grpo.work_problems or math.ceil(grpo.problems / grpo.actors)
         most = (grpo.ahead + 1) * grpo.problems + grpo.actors * work
-        self.ledger = Ledger(stream, work_problems=work, most_unfinished=most)
+        self.ledger = Ledger(stream, work_problems=work, most_unfinished=most, part=processes.part())
         is_here = grpo.actors_in == "threads"
         has_others = not is_here or bool(grpo.listen)
         self._placements = [Placement(own) for own in devices] if is_here else []
         self.board = Board(self._placements, for_others=has_others)
-        self.board.post(params, 0)
+        self.receive(params, 0)
         self._reception = Reception(self.ledger, self.board, settings=settings, vocabulary=vocabulary, job=job)
         self._has_others = has_others
         self._server: Server | None = None
@@ -96,17 +99,27 @@ class Asynchronous:
         return found, self._figures(taken=len(found), stale=stale, idle_s=time.monotonic() - started_s)
 
     def receive(self, params: decoder.Params, version: int) -> None:
-        self.board.post(params, version)
+        self.board.post(processes.own_copy(params), version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
         contents, facts = self.ledger.state()
-        return {"queue": contents}, {**facts, "version": step}
+        shares = processes.states_of_all(contents or {}, facts)
+        waiting = queue.appended([share.arrays for share in shares])
+        return {"queue": waiting}, {"shares": [share.facts for share in shares], "version": step}
 
     def restore(self, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
-        if "unfinished" not in facts:
+        if "shares" not in facts:
             raise UserError(f"grpo.actors = {self._grpo.actors}: expected 0, as in the checkpoints of this workdir")
-        self.ledger.restore(arrays.get("queue"), facts)
-        self.board.post(arrays["params"], facts["version"])
+        (index, sharers), shares = processes.part(), facts["shares"]
+        if len(shares) != sharers:
+            raise UserError(
+                f"processes.count = {sharers}: expected {len(shares)}, as in the checkpoints of this workdir"
+            )
+        waiting = arrays.get("queue")
+        if waiting is not None:
+            waiting = queue.chosen(waiting, np.flatnonzero(np.asarray(waiting["batch"]) % sharers == index))
+        self.ledger.restore(waiting, shares[index])
+        self.receive(arrays["params"], facts["version"])
 
     def close(self) -> None:
         """Tells all actors that the run has ended, and ends those that were started here."""

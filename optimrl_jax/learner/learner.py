@@ -44,28 +44,30 @@ class Learner:
         )
 
     def learn(self, groups: Sequence[Group]) -> dict[str, float]:
-        """One step on the groups of this process; returns its figures, those of the loss over all processes.
+        """One step on the groups of this process; returns its figures, which are those of all processes.
 
         Groups that teach nothing are dropped and counted.
         """
         kept, dropped = batches.select(groups, step=self.step, max_staleness=self._grpo.max_staleness)
-        found = {**batches.figures(groups, step=self.step), **dropped, "dropped_groups": len(groups) - len(kept)}
+        packed, used = self._assemble(kept)
+        own = {**batches.sums(groups, step=self.step), **dropped, "trained": float(np.count_nonzero(packed.segments))}
+        sums = processes.totals(own)
+        oldest = processes.most(max(batches.staleness(group, step=self.step) for group in groups))
+        found = {**batches.figures(sums), "staleness_max": oldest, "trained_tokens": sums["trained"]}
         self.step += 1
         # A process whose groups teach nothing still takes part in the step of the others.
-        if not processes.most(len(kept)):
-            return {**found, "updated": 0.0, "trained_tokens": 0.0}
-        packed, used = self._assemble(kept)
-        sums = self.trainer.step(packed, used, normalizer=self._grpo.horizon)
-        tokens = max(1.0, sums["tokens"])
+        if not sums["trained"]:
+            return {**found, "updated": 0.0}
+        losses = self.trainer.step(packed, used, normalizer=self._grpo.horizon)
+        tokens = max(1.0, losses["tokens"])
         return {
             **found,
-            "updated": sums["is_finite"],
-            "trained_tokens": float(np.count_nonzero(packed.segments)),
-            "loss": sums["loss"] / self._grpo.horizon,
-            "entropy": sums["entropy"] / tokens,
-            "clip_share": sums["clipped"] / tokens,
-            "kl": sums["kl"] / tokens,
-            "grad_norm": sums["grad_norm"],
+            "updated": losses["is_finite"],
+            "loss": losses["loss"] / self._grpo.horizon,
+            "entropy": losses["entropy"] / tokens,
+            "clip_share": losses["clipped"] / tokens,
+            "kl": losses["kl"] / tokens,
+            "grad_norm": losses["grad_norm"],
         }
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import jax
 
 from optimrl_jax.data import stream
-from optimrl_jax.learner import judging, workdir
+from optimrl_jax.learner import judging, processes, workdir
 from optimrl_jax.learner.actor import Actor
 from optimrl_jax.learner.asynchronous import Asynchronous
 from optimrl_jax.learner.learner import Learner
@@ -80,17 +80,18 @@ def actor(settings: Settings, executor=None) -> Actor:
 def training(
     directory: pathlib.Path, settings: Settings, *, new_actor=None, stops_at: int = -1
 ) -> tuple[Training, Asynchronous]:
-    """The run of `settings` with its own directory, and its supply."""
+    """The run of `settings` with its own directory, and its supply: of several processes, this one's."""
     directory.mkdir(exist_ok=True)
     learner = Trail(POLICY.params, MODEL, settings)
-    learner.directory, learner.stops_at = directory, stops_at
+    learner.directory, learner.stops_at = processes.own_directory(directory), stops_at
+    own = processes.own_share(settings)
     supply = Asynchronous(
         learner.trainer.state.params,
-        stream=stream.single_problems(range(len(RECORDS)), seed=0),
-        settings=settings,
+        stream=stream.single_problems(range(len(RECORDS)), seed=0, part=processes.part()),
+        settings=own,
         vocabulary=MODEL.vocabulary,
         job=JOB,
-        devices=((jax.devices()[0],),) * settings.grpo.actors,
+        devices=((jax.local_devices()[0],),) * own.grpo.actors,
         new_actor=new_actor or (lambda: actor(settings)),
         command=lambda name, address: command("actor", directory, address, name),
     )

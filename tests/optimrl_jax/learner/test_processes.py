@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax import settings, sft
+from optimrl_jax.commands import EXIT_MISTAKE
 from optimrl_jax.data.corpus import of_mix
 from optimrl_jax.learner import checkpoints, loss, processes, streams
 from optimrl_jax.learner.learner import Learner
@@ -29,38 +31,6 @@ SFT = {
     "data": {"row_tokens": 128, "micro_rows": 4},
     "sft": {"mix": [["mix.jsonl", 1.0]], "batch": 8, "warmup_steps": 1, "checkpoint_every": 2},
 }
-SHARED = """
-import dataclasses, json, pathlib, sys
-import jax, numpy as np
-from jax.experimental import multihost_utils
-from optimrl_jax import sft
-from optimrl_jax.commands import Job
-from optimrl_jax.learner import processes
-from optimrl_jax.settings import MeshSettings, ProcessSettings, Settings, freeze
-from tests.optimrl_jax.learner.groups import SETTINGS
-
-index, coordinator = int(sys.argv[1]), sys.argv[2]
-shared = {"mesh": MeshSettings(1, 2, 1), "processes": ProcessSettings(2, index, coordinator)}
-own = dataclasses.replace(SETTINGS, **shared)
-processes.join(own)
-from optimrl_jax.learner.learner import Learner
-from tests.optimrl_jax.learner.groups import copied_params, group
-from tests.optimrl_jax.model import tiny
-
-assert processes.part() == (index, 2) and jax.device_count() == 2
-learner = Learner(copied_params(), tiny.SETTINGS, own)
-first = learner.learn([group(index, reward=(1, -1, 0, 1))])
-# The second process has nothing to teach in this step, and none of them in the last.
-second = learner.learn([group(2 + index, reward=(1, -1, -1, -1) if index == 0 else (1, 1, 1, 1))])
-third = learner.learn([group(4, reward=(1, 1, 1, 1))])
-assert (second["updated"], third["updated"]) == (1.0, 0.0)
-leaves = jax.tree.leaves(multihost_utils.process_allgather(learner.trainer.state.params, tiled=True))
-np.savez(f"{index}.npz", *leaves, norm=first["grad_norm"])
-base = dataclasses.replace(freeze(Settings, json.loads(sys.argv[3])), **shared)
-for steps in (2, 4):
-    recipe = dataclasses.replace(base.sft, steps=steps)
-    sft.main(Job(settings=dataclasses.replace(base, sft=recipe), workdir=pathlib.Path("sft")))
-"""
 
 
 def address():
@@ -71,14 +41,14 @@ def address():
 
 @pytest.fixture(name="place", scope="module")
 def _place(tmp_path_factory):
-    """What two processes with one device each left: parameters after GRPO steps, and an SFT job started twice."""
+    """What two processes with one device each left, see `sharer`; in the end the second one was killed."""
     place, coordinator = tmp_path_factory.mktemp("processes"), address()
     mix = [conversations.conversation(f"Print {number}.", f"print({number})") for number in range(20)]
     conversations.jsonl(place / "mix.jsonl", mix)
     environment = os.environ | {"XLA_FLAGS": QUICK_TO_COMPILE, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", SHARED, str(index), coordinator, json.dumps(SFT)],
+            [sys.executable, "-m", "tests.optimrl_jax.learner.sharer", str(index), coordinator, json.dumps(SFT)],
             env=environment, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )
         for index in range(2)
@@ -88,8 +58,8 @@ def _place(tmp_path_factory):
     finally:
         for process in running:
             process.kill()
-    for process, output in zip(running, outputs, strict=True):
-        assert process.returncode == 0, output[-3000:]
+    assert [process.returncode for process in running] == [EXIT_MISTAKE, -signal.SIGKILL], outputs
+    assert "processes.count = 2: expected all processes to go on" in outputs[0]
     return place
 
 
