@@ -98,12 +98,12 @@ def training(
     return Training(supply, learner, workdir=directory, settings=settings.grpo), supply
 
 
-def by_turns(directory: pathlib.Path, settings: Settings, executor=None) -> Loop:
+def by_turns(directory: pathlib.Path, settings: Settings, executor=None, *, learner: Learner | None = None) -> Loop:
     """The same job with one actor that takes turns with the learner."""
     directory.mkdir(exist_ok=True)
     return Loop(
         actor(settings, executor),
-        Learner(POLICY.params, MODEL, settings),
+        learner or Learner(POLICY.params, MODEL, settings),
         stream=stream.problems(range(len(RECORDS)), batch=settings.grpo.problems, seed=0),
         workdir=directory,
         settings=settings.grpo,

@@ -1,7 +1,7 @@
 """One of two processes that make steps together, each with one device.
 
-`python -m tests.optimrl_jax.learner.sharer INDEX COORDINATOR SFT`: takes GRPO steps with groups of its own, runs the
-SFT job of the settings SFT twice, GRPO jobs with a shared supply twice, and is then lost or loses the other.
+`python -m tests.optimrl_jax.learner.sharer INDEX COORDINATOR SFT`: starts the SFT job of the settings SFT twice, and
+GRPO jobs twice, by turns and with actors beside the learner. In the end the second process is killed.
 """
 
 import dataclasses
@@ -12,34 +12,13 @@ import signal
 import sys
 
 import jax
-import numpy as np
-from jax.experimental import multihost_utils
 
 from optimrl_jax.learner import processes
 from optimrl_jax.settings import MeshSettings, ProcessSettings, Settings, freeze
 from tests.optimrl_jax.learner.groups import SETTINGS
 
-AHEAD = {"actors": 0, "ahead": 1, "broadcast_every": 2}
+TURNS = {"actors": 0, "ahead": 1, "broadcast_every": 2, "checkpoint_every": 1}
 BESIDE = {"actors": 2, "ahead": 1, "checkpoint_every": 1}
-
-
-def everything(params) -> list[np.ndarray]:
-    return jax.tree.leaves(multihost_utils.process_allgather(params, tiled=True))
-
-
-def learn(index: int, own: Settings) -> None:
-    from optimrl_jax.learner.learner import Learner
-    from tests.optimrl_jax.learner.groups import copied_params, group
-    from tests.optimrl_jax.model import tiny
-
-    learner = Learner(copied_params(), tiny.SETTINGS, own)
-    first = learner.learn([group(index, reward=(1, -1, 0, 1))])
-    # The second process has nothing to teach in this step, and none of them in the last.
-    second = learner.learn([group(2 + index, reward=(1, -1, -1, -1) if index == 0 else (1, 1, 1, 1))])
-    third = learner.learn([group(4, reward=(1, 1, 1, 1))])
-    assert (second["updated"], third["updated"]) == (1.0, 0.0)
-    assert (second["zero_advantage_share"], third["dropped_groups"]) == (0.5, 2)
-    np.savez(f"{index}.npz", *everything(learner.trainer.state.params), norm=first["grad_norm"])
 
 
 def supervise(own: Settings) -> None:
@@ -51,28 +30,30 @@ def supervise(own: Settings) -> None:
         sft.main(Job(settings=dataclasses.replace(own, sft=recipe), workdir=pathlib.Path("sft")))
 
 
-def reinforce(index: int, shared: dict) -> None:
-    """By turns and with actors beside the learner: three steps, then the fourth of a second start."""
+def reinforce(shared: dict) -> None:
+    """Three steps, then the fourth of a second start; and one in which no process has anything to teach."""
+    from optimrl_jax.learner.learner import Learner
     from tests.optimrl_jax.learner import job
+    from tests.optimrl_jax.learner.groups import group
 
     for steps in (3, 4):
-        loop = job.by_turns(pathlib.Path("turns"), dataclasses.replace(job.settings_of(steps=steps, **AHEAD), **shared))
-        loop.run()
-        own = dataclasses.replace(job.settings_of(steps=steps, **BESIDE), **shared)
-        training, _ = job.training(pathlib.Path("beside"), own)
-        training.run()
-    np.savez(f"turns_{index}.npz", *everything(loop._learner.trainer.state.params))
+        turns, beside = (
+            dataclasses.replace(job.settings_of(steps=steps, **grpo), **shared) for grpo in (TURNS, BESIDE)
+        )
+        learner = Learner(job.POLICY.params, job.MODEL, turns)
+        job.by_turns(pathlib.Path("turns"), turns, learner=learner).run()
+        job.training(pathlib.Path("beside"), beside)[0].run()
+    found = learner.learn([group(4, reward=(1, 1, 1, 1))])
+    assert (found["updated"], found["dropped_groups"], found["zero_advantage_share"]) == (0, 2, 1)
 
 
 def main(index: int, coordinator: str, supervised: dict) -> None:
     shared = {"mesh": MeshSettings(1, 2, 1), "processes": ProcessSettings(2, index, coordinator)}
-    own = dataclasses.replace(SETTINGS, **shared)
-    with processes.joined(own, shared=("grpo.problems",)):
+    with processes.joined(dataclasses.replace(SETTINGS, **shared), shared=("grpo.problems",)):
         assert processes.part() == (index, 2)
         assert jax.device_count() == 2
-        learn(index, own)
         supervise(dataclasses.replace(freeze(Settings, supervised), **shared))
-        reinforce(index, shared)
+        reinforce(shared)
         if index:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,11 +18,9 @@ from optimrl_jax import settings, sft
 from optimrl_jax.commands import EXIT_MISTAKE
 from optimrl_jax.data.corpus import of_mix
 from optimrl_jax.learner import checkpoints, loss, processes, streams
-from optimrl_jax.learner.learner import Learner
 from optimrl_jax.model import decoder
 from tests.optimrl_jax.data import conversations
-from tests.optimrl_jax.learner.groups import SETTINGS, copied_params, group
-from tests.optimrl_jax.model import tiny
+from tests.optimrl_jax.learner import job, sharer
 
 ROOT = pathlib.Path(__file__).parents[3]
 # What is compiled here runs for a moment.
@@ -63,21 +62,6 @@ def _place(tmp_path_factory):
     return place
 
 
-def test_two_processes_with_their_own_groups_learn_what_one_does(place):
-    alone = Learner(copied_params(), tiny.SETTINGS, SETTINGS)
-    first = alone.learn([group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, 0, 1))])
-    alone.learn([group(2, reward=(1, -1, -1, -1))])
-    expected = jax.tree.leaves(jax.device_get(alone.trainer.state.params))
-    found = [np.load(place / f"{index}.npz") for index in range(2)]
-    for one in found:
-        np.testing.assert_allclose(one["norm"], first["grad_norm"], rtol=1e-4)
-        for index, leaf in enumerate(expected):
-            # Adam's first steps are the sign of a gradient: a gradient of about 0 may take either.
-            assert (np.abs(one[f"arr_{index}"] - leaf) < 1e-3).mean() > 0.98
-    for name in found[0].files:
-        np.testing.assert_array_equal(found[0][name], found[1][name])
-
-
 def test_a_job_of_two_processes_takes_the_examples_of_one_and_resumes(place):
     """The first loss is that of the first eight examples of the whole mix, under the initial parameters."""
     lines = [json.loads(line) for line in (place / "sft" / "metrics.jsonl").read_text().splitlines()]
@@ -93,6 +77,54 @@ def test_a_job_of_two_processes_takes_the_examples_of_one_and_resumes(place):
     np.testing.assert_allclose(lines[0]["loss"], expected, rtol=1e-4)
     assert lines[3]["loss"] < lines[0]["loss"]
     assert (place / "sft" / "process_1" / "summary.json").exists()
+
+
+@pytest.fixture(name="alone", scope="module")
+def _alone(tmp_path_factory):
+    """One process that takes the four steps of the two by turns, and one step more."""
+    directory = tmp_path_factory.mktemp("alone")
+    job.by_turns(directory, job.settings_of(steps=5, **sharer.TURNS)).run()
+    return directory
+
+
+def metrics_of(directory, *names):
+    return [tuple(line[name] for name in names) for line in job.metrics(directory)]
+
+
+def weights_of(directory):
+    store = checkpoints.Checkpoints(directory, is_owner=False)
+    return jax.tree.leaves(store.restore({"params": checkpoints.abstract_params(job.MODEL)}).arrays)
+
+
+def test_processes_with_a_part_of_the_problems_each_take_the_steps_of_one_and_resume(place, alone):
+    sampled = ("step", "reward", "correct_share", "staleness", "staleness_max", "completion_tokens", "trained_tokens")
+    learned = ("loss", "grad_norm")
+    for folder in (place / "turns", place / "turns" / "process_1"):
+        np.testing.assert_allclose(metrics_of(folder, *sampled), metrics_of(alone, *sampled)[:4], rtol=1e-5)
+        np.testing.assert_allclose(metrics_of(folder, *learned), metrics_of(alone, *learned)[:4], rtol=1e-3, atol=1e-5)
+    # In the first step, one of the processes has nothing to teach.
+    assert metrics_of(place / "turns", "dropped_groups", "updated")[0] == (1, 1)
+
+
+def test_one_process_goes_on_where_two_were(place, alone, tmp_path):
+    directory = shutil.copytree(place / "turns", tmp_path / "turns")
+    job.by_turns(directory, job.settings_of(steps=5, **sharer.TURNS)).run()
+    sampled = ("step", "staleness", "completion_tokens")
+    assert metrics_of(directory, *sampled) == metrics_of(alone, *sampled)
+    for one, other in zip(weights_of(directory), weights_of(alone), strict=True):
+        # Adam's first steps are the sign of a gradient: a gradient of about 0 may take either.
+        assert (np.abs(one - other) < 1e-3).mean() > 0.98
+
+
+def test_processes_with_actors_of_their_own_share_every_step_and_repeat_nothing(place):
+    folders = [place / "beside", place / "beside" / "process_1"]
+    steps = [job.trained(folder) for folder in folders]
+    ids = [one for own in steps for step in own for one in step]
+    assert [len(own) for own in steps] == [4, 4]
+    assert len(ids) == len(set(ids)) == 4 * job.SETTINGS.grpo.problems
+    assert [{batch % 2 for step in own for batch, _ in step} for own in steps] == [{0}, {1}]
+    same = ("step", "reward", "loss", "staleness", "trained_tokens")
+    assert metrics_of(folders[0], *same) == metrics_of(folders[1], *same)
 
 
 MISTAKES = [
