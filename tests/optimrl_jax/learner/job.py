@@ -78,11 +78,11 @@ def actor(settings: Settings, executor=None) -> Actor:
 
 
 def training(
-    directory: pathlib.Path, settings: Settings, *, new_actor=None, stops_at: int = -1
+    directory: pathlib.Path, settings: Settings, *, new_actor=None, stops_at: int = -1, learner: Trail | None = None
 ) -> tuple[Training, Asynchronous]:
     """The run of `settings` with its own directory, and its supply: of several processes, this one's."""
     directory.mkdir(exist_ok=True)
-    learner = Trail(POLICY.params, MODEL, settings)
+    learner = learner or Trail(POLICY.params, MODEL, settings)
     learner.directory, learner.stops_at = processes.own_directory(directory), stops_at
     own = processes.own_share(settings)
     supply = Asynchronous(

@@ -12,6 +12,7 @@ import signal
 import sys
 
 import jax
+import numpy as np
 
 from optimrl_jax.learner import processes
 from optimrl_jax.settings import MeshSettings, ProcessSettings, Settings, freeze
@@ -32,18 +33,22 @@ def supervise(own: Settings) -> None:
 
 def reinforce(shared: dict) -> None:
     """Three steps, then the fourth of a second start; and one in which no process has anything to teach."""
-    from optimrl_jax.learner.learner import Learner
     from tests.optimrl_jax.learner import job
-    from tests.optimrl_jax.learner.groups import group
 
+    learner: job.Trail | None = None
     for steps in (3, 4):
         turns, beside = (
             dataclasses.replace(job.settings_of(steps=steps, **grpo), **shared) for grpo in (TURNS, BESIDE)
         )
-        learner = Learner(job.POLICY.params, job.MODEL, turns)
+        # One for all starts, because it compiles; whatever it has learned, a start takes up its own checkpoint.
+        learner = learner or job.Trail(job.POLICY.params, job.MODEL, turns)
+        learner.step, learner.directory = 0, processes.own_directory(pathlib.Path("turns"))
         job.by_turns(pathlib.Path("turns"), turns, learner=learner).run()
-        job.training(pathlib.Path("beside"), beside)[0].run()
-    found = learner.learn([group(4, reward=(1, 1, 1, 1))])
+        learner.step = 0
+        job.training(pathlib.Path("beside"), beside, learner=learner)[0].run()
+    learner.directory = processes.own_directory(pathlib.Path("turns"))
+    (flat,) = job.actor(turns).produce([0], batch=0, timings={})
+    found = learner.learn([flat._replace(reward=np.zeros_like(flat.reward))])
     assert (found["updated"], found["dropped_groups"], found["zero_advantage_share"]) == (0, 2, 1)
 
 
