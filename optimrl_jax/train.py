@@ -27,7 +27,7 @@ from optimrl_jax.settings import DataSettings, Settings
 
 _LOG = logging.getLogger(__name__)
 # What the processes of a job divide among themselves.
-SHARED = ("grpo.problems", "grpo.actors")
+SHARED = ("grpo.actors",)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -91,8 +91,7 @@ def _synchronous(job: Job, task: Task, _: Learner, executor: Executes) -> Supply
 
 
 def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) -> Supply:
-    settings, part = job.settings, processes.part()
-    own = processes.own_share(settings)
+    settings, grpo, part = job.settings, job.settings.grpo, processes.part()
 
     def command(name: str, address: str) -> list[str]:
         directory = processes.own_directory(job.workdir)
@@ -100,15 +99,15 @@ def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) ->
         return [sys.executable, "-m", "optimrl_jax.actor", *job.arguments, *more]
 
     def devices() -> tuple[placement.Devices, ...]:
-        return placement.device_sets(jax.local_devices(), settings.mesh, own.grpo, sharers=part[1])
+        return placement.device_sets(jax.local_devices(), settings.mesh, processes.own_share(grpo), sharers=part[1])
 
     return Asynchronous(
         learner.trainer.state.params,
         stream=stream.single_problems(range(len(task.records)), seed=settings.seed, part=part),
-        settings=own,
+        settings=settings,
         vocabulary=task.policy.settings.vocabulary,
         job=wire.job_id(settings, [record.id for record in task.records]),
-        devices=devices() if own.grpo.actors_in == "threads" else (),
+        devices=devices() if grpo.actors_in == "threads" else (),
         new_actor=lambda: task.new_actor(executor),
         command=command,
     )

@@ -37,9 +37,9 @@ BEATS_MISSED = 3
 class Asynchronous:
     """Groups from actors that work on their own.
 
-    `stream` gives one problem at a time, and `settings` say how many this process is to bring to a step; `devices` are
-    those of each actor of this process; `new_actor` makes one, and `command` says how a process of the given name is
-    started for the given address. `job` is `wire.job_id`.
+    `stream` gives one problem at a time; `settings` are those of the whole job, of which this process has its share;
+    `devices` are those of each actor of this process; `new_actor` makes one, and `command` says how a process of the
+    given name is started for the given address. `job` is `wire.job_id`.
     """
 
     def __init__(
@@ -60,12 +60,13 @@ class Asynchronous:
                 f"grpo.broadcast_every = {grpo.broadcast_every}: expected at most grpo.max_staleness + 1, "
                 "or no rollout would be fresh enough"
             )
-        work = grpo.work_problems or math.ceil(grpo.problems / grpo.actors)
-        most = (grpo.ahead + 1) * grpo.problems + grpo.actors * work
+        own = processes.own_share(grpo)
+        work = grpo.work_problems or math.ceil(own.problems / own.actors)
+        most = (grpo.ahead + 1) * own.problems + own.actors * work
         self.ledger = Ledger(stream, work_problems=work, most_unfinished=most, part=processes.part())
         is_here = grpo.actors_in == "threads"
         has_others = not is_here or bool(grpo.listen)
-        self._placements = [Placement(own) for own in devices] if is_here else []
+        self._placements = [Placement(theirs) for theirs in devices] if is_here else []
         self.board = Board(self._placements, for_others=has_others)
         self.receive(params, 0)
         self._reception = Reception(self.ledger, self.board, settings=settings, vocabulary=vocabulary, job=job)
@@ -74,7 +75,7 @@ class Asynchronous:
         self._new_actor = new_actor
         self._command = command
         hires: dict[str, Callable[[str, int], Member]] = {"threads": self._thread, "processes": self._process}
-        size = 0 if grpo.actors_in == "elsewhere" else grpo.actors
+        size = 0 if grpo.actors_in == "elsewhere" else own.actors
         self._crew = Crew(hires.get(grpo.actors_in, self._thread), size=size, on_loss=self.ledger.lose)
         self._before: dict[str, float] = {}
         self._asked_s = time.monotonic()
@@ -90,7 +91,8 @@ class Asynchronous:
         started_s = time.monotonic()
         found: list[Group] = []
         stale = 0
-        while len(found) < self._grpo.problems:
+        wanted = len(processes.own_places(step, self._grpo.problems))
+        while len(found) < wanted:
             group = self._next()
             if batches.staleness(group, step=step) > self._grpo.max_staleness:
                 stale += 1
@@ -172,7 +174,7 @@ class Asynchronous:
         return {
             **{name: since.get(name, 0.0) for name in ("generate_s", "execute_s", "judge_s")},
             "queue_depth": len(self.ledger),
-            "stale_share": stale / (taken + stale),
+            "stale_share": stale / max(1, taken + stale),
             "stale_groups": stale,
             "learner_idle_s": idle_s,
             "actor_idle_share": min(1.0, since.get("idle_s", 0.0) / actor_s),

@@ -3,7 +3,7 @@
 Pure. The order is that of the paper's diagram (L3866): grouped advantages, freshness filter, packing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,17 +12,16 @@ from optimrl_jax.learner.advantages import advantages
 from optimrl_jax.learner.queue import Group
 
 Kept = list[tuple[Group, np.ndarray]]
-REASONS = ("stale", "invalid", "zero_advantage")
 
 
-def select(groups: Sequence[Group], *, step: int, max_staleness: int) -> tuple[Kept, dict[str, int]]:
+def select(groups: Sequence[Group], *, step: int, max_staleness: int) -> tuple[Kept, dict[str, float]]:
     """The groups that teach something, each with its advantages float32[r], and the counts of the others.
 
     A group sampled more than `max_staleness` optimizer steps ago is dropped as stale; one with fewer than two valid
-    rollouts as invalid; one whose advantages are all 0 as zero-advantage.
+    rollouts as invalid; one whose advantages are all 0 as zero-advantage. Shares are of all groups.
     """
     kept: Kept = []
-    dropped = dict.fromkeys(REASONS, 0)
+    dropped = {"stale": 0, "invalid": 0, "zero_advantage": 0}
     for group in groups:
         lengths = group.rollouts.is_completion.sum(axis=1)
         found = np.asarray(advantages(group.reward, lengths, group.is_valid))
@@ -34,7 +33,7 @@ def select(groups: Sequence[Group], *, step: int, max_staleness: int) -> tuple[K
             dropped["zero_advantage"] += 1
         else:
             kept.append((group, found))
-    return kept, dropped
+    return kept, {f"{name}_share": count / max(1, len(groups)) for name, count in dropped.items()}
 
 
 def staleness(group: Group, *, step: int) -> int:
@@ -57,38 +56,20 @@ def assemble(kept: Kept, *, row_tokens: int, micro_rows: int, microbatches: int)
     return packing.pack(tokens, per_token, row_tokens=row_tokens, micro_rows=micro_rows, microbatches=microbatches)
 
 
-def sums(groups: Sequence[Group], *, step: int) -> dict[str, float]:
-    """What the rollouts of a step were, as sums that several processes may add up: see `figures`."""
+def figures(groups: Sequence[Group], *, step: int) -> dict[str, float]:
+    """What the rollouts of a step were: rewards and shares over the valid ones, faults, staleness, lengths."""
     reward, is_valid, is_correct, is_fast = (
         np.concatenate([getattr(group, name) for group in groups])
         for name in ("reward", "is_valid", "is_correct", "is_fast")
     )
+    valid = max(1, int(is_valid.sum()))
+    stale = [staleness(group, step=step) for group in groups]
     return {
-        "groups": len(groups),
-        "rollouts": len(reward),
-        "valid": int(is_valid.sum()),
-        "reward": float(np.where(is_valid, reward, 0).sum()),
-        "correct": int((is_correct & is_valid).sum()),
-        "fast": int((is_fast & is_valid).sum()),
-        "staleness": sum(staleness(group, step=step) for group in groups),
-        "completion_tokens": sum(int(group.rollouts.is_completion.sum()) for group in groups),
-    }
-
-
-def figures(found: Mapping[str, float]) -> dict[str, float]:
-    """Figures of a step from its `sums` and the counts of `select`.
-
-    Reward and shares of correct and fast ones are over the valid rollouts, tokens a rollout over all of them; staleness
-    and shares of what was dropped are over groups.
-    """
-    valid = max(1, found["valid"])
-    return {
-        "reward": found["reward"] / valid,
-        "correct_share": found["correct"] / valid,
-        "fast_share": found["fast"] / valid,
-        "faults": found["rollouts"] - found["valid"],
-        "staleness": found["staleness"] / found["groups"],
-        "completion_tokens": found["completion_tokens"] / found["rollouts"],
-        **{f"{reason}_share": found[reason] / found["groups"] for reason in REASONS},
-        "dropped_groups": sum(found[reason] for reason in REASONS),
+        "reward": float(np.where(is_valid, reward, 0).sum() / valid),
+        "correct_share": float((is_correct & is_valid).sum() / valid),
+        "fast_share": float((is_fast & is_valid).sum() / valid),
+        "faults": int((~is_valid).sum()),
+        "staleness": float(np.mean(stale)),
+        "staleness_max": max(stale),
+        "completion_tokens": float(np.mean([group.rollouts.is_completion.sum(axis=1).mean() for group in groups])),
     }

@@ -32,7 +32,7 @@ class Supply(typing.Protocol):
     """Where the groups of a run come from. `state` and `restore` take trees of arrays and plain facts."""
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
-        """The groups of one step, and figures of how they came about."""
+        """The groups of one step that are this process's (`processes.own_places`), and how they came about."""
 
     def receive(self, params: decoder.Params, version: int) -> None:
         """Weights for the rollouts from now on; the caller's buffers are donated afterwards, so they are copied.
@@ -50,8 +50,9 @@ class Supply(typing.Protocol):
 class Training:
     """A supply and a learner, with their common state on disk.
 
-    Of several processes, each has a supply of its own, which gives its share of the groups of a step; the learner is
-    one. `measured_under` names the calibrations of the dataset's durations; a run that goes on under others says so.
+    Of several processes, each has a supply of its own, which gives its share of the groups of a step, and all learn
+    from all of them. `measured_under` names the calibrations of the dataset's durations; a run that goes on under
+    others says so.
     """
 
     def __init__(
@@ -95,12 +96,13 @@ class Training:
     def _step(self) -> dict[str, float]:
         started_s = time.monotonic()
         groups, supplied = self._supply.take(step=self._learner.step)
+        groups = of_all(groups)
         learn_s = time.monotonic()
         figures = self._learner.learn(groups)
         if self._learner.step % self._settings.broadcast_every == 0:
             self._supply.receive(self._learner.trainer.state.params, self._learner.step)
         now_s = time.monotonic()
-        sampled = figures["completion_tokens"] * self._settings.problems * self._settings.rollouts
+        sampled = sum(int(group.rollouts.is_completion.sum()) for group in groups)
         timings = {"update_s": now_s - learn_s, "step_s": now_s - started_s}
         return {**figures, **supplied, **timings, "tokens_per_s": sampled / timings["step_s"]}
 
@@ -136,28 +138,28 @@ class Training:
 class Synchronous:
     """The actor fills the queue, then the learner empties it: nothing depends on how fast either is.
 
-    `stream` gives the problems of a whole step. Each of several processes takes its part of them, and samples what one
-    process would have sampled for it.
+    `stream` gives the problems of a whole step. Each of several processes takes those at its own places, and samples
+    for them what one process would have sampled.
     """
 
     def __init__(self, actor: Actor, *, stream: grain.DatasetIterator, settings: GrpoSettings) -> None:
-        index, sharers = processes.part()
         self._actor = actor
         self._stream = stream
-        self._problems = settings.problems // sharers
-        self._first = index * self._problems
-        self._capacity = (settings.ahead + 1) * self._problems
-        self._queue = RolloutQueue(self._capacity)
+        self._settings = settings
+        self._queue = RolloutQueue((settings.ahead + 1) * settings.problems)
         self._batch = 0
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
         timings: dict[str, float] = {}
-        while len(self._queue) < self._capacity:
-            problems = next(self._stream)[self._first : self._first + self._problems]
-            for group in self._actor.produce(problems, batch=self._batch, timings=timings, first=self._first):
-                self._queue.put(group, timeout_s=NO_WAIT_S)
+        while self._batch <= step + self._settings.ahead:
+            problems, places = next(self._stream), processes.own_places(self._batch, self._settings.problems)
+            own = [problems[place] for place in places]
+            if own:
+                for group in self._actor.produce(own, batch=self._batch, timings=timings, places=places):
+                    self._queue.put(group, timeout_s=NO_WAIT_S)
             self._batch += 1
-        groups = [self._queue.take(timeout_s=NO_WAIT_S) for _ in range(self._problems)]
+        wanted = len(processes.own_places(step, self._settings.problems))
+        groups = [self._queue.take(timeout_s=NO_WAIT_S) for _ in range(wanted)]
         return groups, {**timings, "queue_depth": len(self._queue)}
 
     def receive(self, params: decoder.Params, version: int) -> None:
@@ -183,8 +185,11 @@ class Synchronous:
         if contents is None:
             return None
         batch, place = np.asarray(contents["batch"]), np.asarray(contents["place"])
+        is_own = np.array(
+            [p in processes.own_places(b, self._settings.problems) for b, p in zip(batch, place, strict=True)]
+        )
         order = np.lexsort((place, batch))
-        return queue.chosen(contents, order[place[order] // self._problems == self._first // self._problems])
+        return queue.chosen(contents, order[is_own[order]])
 
     def close(self) -> None:
         """Holds nothing that outlives it."""
@@ -198,6 +203,15 @@ class Loop(Training):
     ) -> None:
         supply = Synchronous(actor, stream=stream, settings=settings)
         super().__init__(supply, learner, settings=settings, **others)
+
+
+def of_all(groups: list[Group]) -> list[Group]:
+    """The groups that all processes bring, the same in each of them and in the order of their work."""
+    if processes.part()[1] == 1:
+        return groups
+    brought = processes.states_of_all(queue.stacked(groups) if groups else {}, {})
+    found = queue.unstacked(queue.appended([one.arrays for one in brought]))
+    return sorted(found, key=lambda group: group.id)
 
 
 def _line(step: int, steps: int, figures: dict[str, typing.Any]) -> str:

@@ -13,7 +13,7 @@ import os
 import pathlib
 import sys
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import jax
 import msgpack
@@ -24,10 +24,11 @@ from optimrl_jax import commands
 from optimrl_jax.commands import UserError
 from optimrl_jax.learner import mesh as mesh_lib
 from optimrl_jax.learner import wire
-from optimrl_jax.settings import ProcessSettings, Settings, SettingsError
+from optimrl_jax.settings import GrpoSettings, ProcessSettings, Settings, SettingsError
 
 # What the errors of a collective say when another process is gone: Gloo, NCCL, and JAX's own watch over all of them.
 SIGNS_OF_LOSS = ("Gloo", "NCCL", "coordination service", "CoordinationService")
+Brought = Callable[[typing.Any, jax.sharding.NamedSharding], typing.Any]
 
 
 @contextlib.contextmanager
@@ -115,18 +116,28 @@ def fed(batch: typing.Any, sharding: jax.sharding.NamedSharding) -> typing.Any:
     return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, np.asarray(x)), batch)
 
 
+def spread(batch: typing.Any, sharding: jax.sharding.NamedSharding) -> typing.Any:
+    """Arrays over all devices, of what every process holds as a whole."""
+    if jax.process_count() == 1:
+        return batch
+    return jax.tree.map(lambda x: jax.make_array_from_callback(x.shape, sharding, lambda index: x[index]), batch)
+
+
 def known_to_all(tree: typing.Any) -> typing.Any:
     """Values that are equal in every process, in the form in which one program over all devices takes them."""
     return tree if jax.process_count() == 1 else jax.tree.map(np.asarray, tree)
 
 
-def own_share(settings: Settings) -> Settings:
-    """The settings of a GRPO job with the problems and actors that are this process's alone."""
-    count = settings.processes.count
-    own = dataclasses.replace(
-        settings.grpo, problems=settings.grpo.problems // count, actors=settings.grpo.actors // count
-    )
-    return dataclasses.replace(settings, grpo=own)
+def own_places(step: int, problems: int) -> list[int]:
+    """Which of the `problems` places of a step are this process's: those of all steps are dealt out in turn."""
+    index, count = part()
+    return [place for place in range(problems) if (step * problems + place) % count == index]
+
+
+def own_share(grpo: GrpoSettings) -> GrpoSettings:
+    """The settings with the actors that are this process's alone, and the problems of a step that are, at most."""
+    count = part()[1]
+    return dataclasses.replace(grpo, problems=-(-grpo.problems // count), actors=grpo.actors // count)
 
 
 def own_copy(params: typing.Any) -> typing.Any:
@@ -147,15 +158,7 @@ def own_copy(params: typing.Any) -> typing.Any:
 
 def total(value: float) -> float:
     """Sum of a number over the processes."""
-    return totals({"value": value})["value"]
-
-
-def totals(values: Mapping[str, float]) -> dict[str, float]:
-    """Sum of each of some numbers over the processes."""
-    if jax.process_count() == 1:
-        return dict(values)
-    found = multihost_utils.process_allgather(np.array(list(values.values()), np.float32))
-    return dict(zip(values, found.sum(axis=0, dtype=np.float64).tolist(), strict=True))
+    return value if jax.process_count() == 1 else float(multihost_utils.process_allgather(np.float64(value)).sum())
 
 
 def most(value: int) -> int:

@@ -84,14 +84,13 @@ def training(
     directory.mkdir(exist_ok=True)
     learner = learner or Trail(POLICY.params, MODEL, settings)
     learner.directory, learner.stops_at = processes.own_directory(directory), stops_at
-    own = processes.own_share(settings)
     supply = Asynchronous(
         learner.trainer.state.params,
         stream=stream.single_problems(range(len(RECORDS)), seed=0, part=processes.part()),
-        settings=own,
+        settings=settings,
         vocabulary=MODEL.vocabulary,
         job=JOB,
-        devices=((jax.local_devices()[0],),) * own.grpo.actors,
+        devices=((jax.local_devices()[0],),) * processes.own_share(settings.grpo).actors,
         new_actor=new_actor or (lambda: actor(settings)),
         command=lambda name, address: command("actor", directory, address, name),
     )

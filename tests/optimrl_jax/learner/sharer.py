@@ -12,7 +12,6 @@ import signal
 import sys
 
 import jax
-import numpy as np
 
 from optimrl_jax.learner import processes
 from optimrl_jax.settings import MeshSettings, ProcessSettings, Settings, freeze
@@ -32,7 +31,7 @@ def supervise(own: Settings) -> None:
 
 
 def reinforce(shared: dict) -> None:
-    """Three steps, then the fourth of a second start; and one in which no process has anything to teach."""
+    """Three steps, then the fourth of a second start."""
     from tests.optimrl_jax.learner import job
 
     learner: job.Trail | None = None
@@ -46,15 +45,11 @@ def reinforce(shared: dict) -> None:
         job.by_turns(pathlib.Path("turns"), turns, learner=learner).run()
         learner.step = 0
         job.training(pathlib.Path("beside"), beside, learner=learner)[0].run()
-    learner.directory = processes.own_directory(pathlib.Path("turns"))
-    (flat,) = job.actor(turns).produce([0], batch=0, timings={})
-    found = learner.learn([flat._replace(reward=np.zeros_like(flat.reward))])
-    assert (found["updated"], found["dropped_groups"], found["zero_advantage_share"]) == (0, 2, 1)
 
 
 def main(index: int, coordinator: str, supervised: dict) -> None:
     shared = {"mesh": MeshSettings(1, 2, 1), "processes": ProcessSettings(2, index, coordinator)}
-    with processes.joined(dataclasses.replace(SETTINGS, **shared), shared=("grpo.problems",)):
+    with processes.joined(dataclasses.replace(SETTINGS, **shared), shared=("grpo.actors",)):
         assert processes.part() == (index, 2)
         assert jax.device_count() == 2
         supervise(dataclasses.replace(freeze(Settings, supervised), **shared))

@@ -13,7 +13,7 @@ def test_stale_invalid_and_flat_groups_are_dropped_and_counted():
     groups = [group(0, reward=MIXED), group(1, reward=(0.1,) * 4), group(2, version=-31, reward=MIXED), faulted]
     kept, dropped = batches.select(groups, step=0, max_staleness=30)
     assert [int(one.problem) for one, _ in kept] == [0]
-    assert dropped == {"stale": 1, "invalid": 1, "zero_advantage": 1}
+    assert dropped == {"stale_share": 0.25, "invalid_share": 0.25, "zero_advantage_share": 0.25}
 
 
 def test_a_group_as_old_as_the_limit_is_still_fresh():
@@ -37,9 +37,7 @@ def test_packed_rows_hold_the_sampled_ids_with_their_log_probs_and_no_masked_rol
 
 def test_figures_count_faults_and_ignore_what_they_earned():
     one = group(0, reward=MIXED)._replace(is_valid=np.array([True, True, True, False]))
-    _, dropped = batches.select([one], step=2, max_staleness=1)
-    found = batches.figures({**batches.sums([one], step=2), **dropped})
-    assert (found["stale_share"], found["dropped_groups"]) == (1, 1)
+    found = batches.figures([one], step=2)
     assert found["faults"] == 1
     assert np.isclose(found["reward"], 0)
     assert np.isclose(found["correct_share"], 2 / 3)

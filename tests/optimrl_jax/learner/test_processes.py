@@ -1,6 +1,7 @@
 """Two processes with half of the rows each make the step that one process makes with all of them."""
 
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -102,8 +103,6 @@ def test_processes_with_a_part_of_the_problems_each_take_the_steps_of_one_and_re
     for folder in (place / "turns", place / "turns" / "process_1"):
         np.testing.assert_allclose(metrics_of(folder, *sampled), metrics_of(alone, *sampled)[:4], rtol=1e-5)
         np.testing.assert_allclose(metrics_of(folder, *learned), metrics_of(alone, *learned)[:4], rtol=1e-3, atol=1e-5)
-    # In the first step, one of the processes has nothing to teach.
-    assert metrics_of(place / "turns", "dropped_groups", "updated")[0] == (1, 1)
 
 
 def test_one_process_goes_on_where_two_were(place, alone, tmp_path):
@@ -118,13 +117,26 @@ def test_one_process_goes_on_where_two_were(place, alone, tmp_path):
 
 def test_processes_with_actors_of_their_own_share_every_step_and_repeat_nothing(place):
     folders = [place / "beside", place / "beside" / "process_1"]
-    steps = [job.trained(folder) for folder in folders]
-    ids = [one for own in steps for step in own for one in step]
-    assert [len(own) for own in steps] == [4, 4]
+    steps, others = (job.trained(folder) for folder in folders)
+    ids = [one for step in steps for one in step]
+    assert steps == others
+    assert len(steps) == 4
     assert len(ids) == len(set(ids)) == 4 * job.SETTINGS.grpo.problems
-    assert [{batch % 2 for step in own for batch, _ in step} for own in steps] == [{0}, {1}]
+    # The first process numbers its work 0, 2, ..., the second one 1, 3, ...
+    assert all({batch % 2 for batch, _ in step} == {0, 1} for step in steps)
     same = ("step", "reward", "loss", "staleness", "trained_tokens")
     assert metrics_of(folders[0], *same) == metrics_of(folders[1], *same)
+
+
+def test_places_are_dealt_out_in_turn_however_many_processes_there_are(monkeypatch):
+    found = []
+    for index in range(16):
+        monkeypatch.setattr(processes, "part", lambda index=index: (index, 16))
+        found.append([(step, place) for step in range(16) for place in processes.own_places(step, 3)])
+    assert [len(own) for own in found] == [3] * 16
+    assert sorted(itertools.chain(*found)) == [(step, place) for step in range(16) for place in range(3)]
+    # Nobody has its turn again before all others had theirs.
+    assert found[0] == [(0, 0), (5, 1), (10, 2)]
 
 
 MISTAKES = [
