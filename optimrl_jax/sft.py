@@ -27,7 +27,7 @@ LOG_EVERY = 20
 
 def main(job: Job) -> None:
     """Trains tokenizer and policy; leaves checkpoints, metrics and `summary.json` in the workdir."""
-    with processes.joined(job.settings, shared=("sft.batch",)):
+    with processes.joined(job.settings, shared=processes.SHARED_IN_SFT):
         _run(job, own=processes.own_directory(job.workdir))
 
 

@@ -26,8 +26,6 @@ from optimrl_jax.model import pretrained
 from optimrl_jax.settings import DataSettings, Settings
 
 _LOG = logging.getLogger(__name__)
-# What the processes of a job divide among themselves.
-SHARED = ("grpo.actors",)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,7 +43,7 @@ class Task:
 
 def main(job: Job) -> None:
     """Trains the policy of `grpo.init_from` and leaves checkpoints, metrics and `summary.json` in the workdir."""
-    with processes.joined(job.settings, shared=SHARED):
+    with processes.joined(job.settings, shared=processes.SHARED_IN_GRPO):
         _run(job, own=processes.own_directory(job.workdir))
 
 

@@ -28,6 +28,9 @@ from optimrl_jax.settings import GrpoSettings, ProcessSettings, Settings, Settin
 
 # What the errors of a collective say when another process is gone: Gloo, NCCL, and JAX's own watch over all of them.
 SIGNS_OF_LOSS = ("Gloo", "NCCL", "coordination service", "CoordinationService")
+# What the processes of a job divide evenly among themselves, beside rows and devices.
+SHARED_IN_SFT = ("sft.batch",)
+SHARED_IN_GRPO = ("grpo.actors",)
 Brought = Callable[[typing.Any, jax.sharding.NamedSharding], typing.Any]
 
 
