@@ -66,11 +66,18 @@ def run_job(
         (dry_run if is_dry else job)(parsed)
     except (UserError, settings_lib.SettingsError) as error:
         print(f"{pathlib.Path(arguments[0]).stem}: {' '.join(str(error).split())}", file=sys.stderr)
-        return EXIT_MISTAKE
-    except KeyboardInterrupt:
+        return exit_code(error)
+    except KeyboardInterrupt as error:
         print("interrupted: start the same command again to go on", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return exit_code(error)
     return 0
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code of a job that ends with this error, see `run_job`."""
+    if isinstance(error, UserError | settings_lib.SettingsError):
+        return EXIT_MISTAKE
+    return EXIT_INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
 
 
 def _parse(arguments: Sequence[str], kind: type, options: Mapping[str, str], *, has_dry_run: bool) -> tuple[Job, bool]:

@@ -106,7 +106,7 @@ class MeshSettings:
 
 @dataclasses.dataclass(frozen=True)
 class ProcessSettings:
-    """Processes that make one step together, each on its own devices and with its own share of the examples."""
+    """Processes that make one step together, each on its own devices with its share of the examples or problems."""
 
     count: int = setting(1, "processes", POSITIVE)
     index: int = setting(0, "which of them this one is, from 0", NOT_NEGATIVE)
@@ -232,7 +232,7 @@ class GrpoSettings:
     ahead: int = setting(0, "batches the actor works ahead of the learner", NOT_NEGATIVE)
     most_skipped: int = setting(10, "updates in a row without a finite gradient before the run stops", POSITIVE)
     checkpoint_every: int = setting(10, "steps between checkpoints", POSITIVE)
-    actors: int = setting(0, "actors that sample while the learner learns; 0: one, by turns with it", NOT_NEGATIVE)
+    actors: int = setting(0, "actors that sample while the learner learns, of all processes; 0: by turns", NOT_NEGATIVE)
     actors_in: str = setting(
         "threads", "where the actors live: here, or started by the user", one_of("threads", "processes", "elsewhere")
     )

@@ -27,9 +27,12 @@ LOG_EVERY = 20
 
 def main(job: Job) -> None:
     """Trains tokenizer and policy; leaves checkpoints, metrics and `summary.json` in the workdir."""
+    with processes.joined(job.settings, shared=processes.SHARED_IN_SFT):
+        _run(job, own=processes.own_directory(job.workdir))
+
+
+def _run(job: Job, *, own: pathlib.Path) -> None:
     settings = job.settings
-    processes.join(settings)
-    own = processes.own_directory(job.workdir)
     workdir.reuse_compiled_programs(job.workdir)
     start = _start(own, settings)
     corpus = (of_mix if settings.sft.mix else of_dataset)(own, settings, part=processes.part())

@@ -1,12 +1,14 @@
 """Edge: the GRPO job: from an SFT policy to a faster one; goes on from its last checkpoint when started again.
 
-`python -m optimrl_jax.train --config=configs/quickstart.py --workdir=runs/quickstart/grpo`
+`python -m optimrl_jax.train --config=configs/quickstart.py --workdir=runs/quickstart/grpo`. With `processes.count` set,
+each process samples, executes and judges its share of the problems, and all make one step.
 """
 
 import dataclasses
 import json
 import logging
 import os
+import pathlib
 import sys
 
 import jax
@@ -14,7 +16,7 @@ import jax
 from optimrl_jax import execution
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import dataset, prompts, stream
-from optimrl_jax.learner import checkpoints, dry_run, judging, placement, wire, workdir
+from optimrl_jax.learner import checkpoints, dry_run, judging, placement, processes, wire, workdir
 from optimrl_jax.learner.actor import Actor, Executes
 from optimrl_jax.learner.asynchronous import Asynchronous
 from optimrl_jax.learner.learner import Learner
@@ -41,13 +43,18 @@ class Task:
 
 def main(job: Job) -> None:
     """Trains the policy of `grpo.init_from` and leaves checkpoints, metrics and `summary.json` in the workdir."""
+    with processes.joined(job.settings, shared=processes.SHARED_IN_GRPO):
+        _run(job, own=processes.own_directory(job.workdir))
+
+
+def _run(job: Job, *, own: pathlib.Path) -> None:
     settings = job.settings
     workdir.reuse_compiled_programs(job.workdir)
     task = prepared(job)
-    workdir.write_model(job.workdir, task.policy.settings)
-    task.policy.tokenizer.save(job.workdir)
+    workdir.write_model(own, task.policy.settings)
+    task.policy.tokenizer.save(own)
     learner = Learner(task.policy.params, task.policy.settings, settings)
-    with execution.connect(settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
+    with execution.connect(settings.sandbox, store=str(own / "executions.sqlite")) as client:
         executor = execution.Executor(client, settings.sandbox)
         supply = (_asynchronous if settings.grpo.actors else _synchronous)(job, task, learner, executor)
         measured_under = {json.dumps(record.measured_under, sort_keys=True) for record in task.records}
@@ -58,14 +65,12 @@ def main(job: Job) -> None:
             figures = training.run()
         except DivergedError as error:
             raise UserError(f"grpo.learning_rate = {settings.grpo.learning_rate}: {error}") from None
-    workdir.finish(job.workdir, "GRPO", figures, settings=settings)
+    workdir.finish(own, "GRPO", figures, settings=settings)
 
 
 def prepared(job: Job) -> Task:
     """Reads policy and problems and builds the judge; raises UserError for what does not exist or does not fit."""
     settings = job.settings
-    if settings.processes.count > 1:
-        raise UserError(f"processes.count = {settings.processes.count}: expected 1, a GRPO job scales by grpo.actors")
     if not settings.grpo.init_from:
         raise UserError("grpo.init_from = '': expected the workdir of an SFT job, or weights")
     policy = _policy(settings)
@@ -84,19 +89,23 @@ def _synchronous(job: Job, task: Task, _: Learner, executor: Executes) -> Supply
 
 
 def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) -> Supply:
-    settings, grpo = job.settings, job.settings.grpo
+    settings, grpo, part = job.settings, job.settings.grpo, processes.part()
 
     def command(name: str, address: str) -> list[str]:
-        own = [f"--learner={address}", f"--name={name}", f"--parent={os.getpid()}", f"--workdir={job.workdir}"]
-        return [sys.executable, "-m", "optimrl_jax.actor", *job.arguments, *own]
+        directory = processes.own_directory(job.workdir)
+        more = [f"--learner={address}", f"--name={name}", f"--parent={os.getpid()}", f"--workdir={directory}"]
+        return [sys.executable, "-m", "optimrl_jax.actor", *job.arguments, *more]
+
+    def devices() -> tuple[placement.Devices, ...]:
+        return placement.device_sets(jax.local_devices(), settings.mesh, processes.own_share(grpo), sharers=part[1])
 
     return Asynchronous(
         learner.trainer.state.params,
-        stream=stream.single_problems(range(len(task.records)), seed=settings.seed),
+        stream=stream.single_problems(range(len(task.records)), seed=settings.seed, part=part),
         settings=settings,
         vocabulary=task.policy.settings.vocabulary,
         job=wire.job_id(settings, [record.id for record in task.records]),
-        devices=placement.device_sets(jax.devices(), settings.mesh, grpo) if grpo.actors_in == "threads" else (),
+        devices=devices() if grpo.actors_in == "threads" else (),
         new_actor=lambda: task.new_actor(executor),
         command=command,
     )

@@ -22,11 +22,14 @@ def problems(records: Sequence[Element], *, batch: int, seed: int) -> grain.Data
     return _endless(records, seed).batch(batch, batch_fn=list).to_iter_dataset(NO_THREADS).__iter__()
 
 
-def single_problems(records: Sequence[Element], *, seed: int) -> grain.DatasetIterator:
-    """The problems of `problems` one by one, in the same order."""
+def single_problems(records: Sequence[Element], *, seed: int, part: tuple[int, int] = (0, 1)) -> grain.DatasetIterator:
+    """The problems of `problems` one by one, in the same order.
+
+    `part` (i, n) takes every n-th of them from the i-th on, as in `examples`.
+    """
     shuffled = grain.MapDataset.source(records).seed(seed).shuffle()
     # A number of epochs, because without batches an endless stream is longer than Python's sequences may be.
-    return shuffled.repeat(MOST_EPOCHS).to_iter_dataset(NO_THREADS).__iter__()
+    return shuffled.repeat(MOST_EPOCHS)[part[0] :: part[1]].to_iter_dataset(NO_THREADS).__iter__()
 
 
 def examples(

@@ -112,12 +112,16 @@ class Sampler:
 
 
 class Sampled(typing.NamedTuple):
-    """Rollouts that have not been judged: completions of `problems`, neighbours of one problem together."""
+    """Rollouts that have not been judged: completions of `problems`, neighbours of one problem together.
+
+    `places` says where in their batch they stand.
+    """
 
     problems: tuple[int, ...]
     completions: sampling.Completions
     batch: int
     version: int
+    places: tuple[int, ...]
 
 
 class Actor:
@@ -149,22 +153,28 @@ class Actor:
         self._policy = dataclasses.replace(self._policy, params=params)
         self.version = version
 
-    def produce(self, problems: Sequence[int], *, batch: int, timings: dict[str, float]) -> list[Group]:
+    def produce(
+        self, problems: Sequence[int], *, batch: int, timings: dict[str, float], places: Sequence[int] = ()
+    ) -> list[Group]:
         """One group for each problem index; `batch` numbers the call and picks its random streams.
 
-        Adds the seconds of its parts to `timings`.
+        Where the problems are but a part of a batch, `places` are theirs in the whole: they get the rollouts that they
+        would get there. Adds the seconds of its parts to `timings`.
         """
-        return self.judge(self.generate(problems, batch=batch, timings=timings), timings=timings)
+        return self.judge(self.generate(problems, batch=batch, timings=timings, places=places), timings=timings)
 
-    def generate(self, problems: Sequence[int], *, batch: int, timings: dict[str, float]) -> Sampled:
+    def generate(
+        self, problems: Sequence[int], *, batch: int, timings: dict[str, float], places: Sequence[int] = ()
+    ) -> Sampled:
         """The first half of `produce`, on the accelerator: the rollouts of each problem."""
         samples = self._settings.grpo.rollouts
         sampler = Sampler(self._policy, self._settings.data, self._settings.grpo.temperature)
-        rows = np.arange(len(problems) * samples)
+        places = tuple(places or range(len(problems)))
+        rows = (np.array(places)[:, None] * samples + np.arange(samples)).reshape(-1)
         keys = sampling.row_keys(streams.key(self._settings.seed, "rollouts", batch), rows)
         with _timed(timings, "generate_s"):
             completions = sampler.complete([self._prompts[problem] for problem in problems], samples, keys=keys)
-        return Sampled(tuple(problems), completions, batch=batch, version=self.version)
+        return Sampled(tuple(problems), completions, batch=batch, version=self.version, places=places)
 
     def judge(self, sampled: Sampled, *, timings: dict[str, float]) -> list[Group]:
         """The second half of `produce`, in the sandbox: needs none of the weights, so that the next half may begin."""
@@ -176,13 +186,13 @@ class Actor:
             runs = self._executor.execute(attempts, kinds=self._judge.kinds, stops_early=self._judge.stops_early)
         groups = []
         with _timed(timings, "judge_s"):
-            for index, problem in enumerate(sampled.problems):
+            for index, (problem, place) in enumerate(zip(sampled.problems, sampled.places, strict=True)):
                 span = slice(index * samples, (index + 1) * samples)
                 own = jax.tree.map(lambda x, span=span: x[span], completions)
                 longest = self._settings.data.prompt_tokens
                 rollouts = joined(self._prompts[problem], own, version=sampled.version, longest=longest)
-                judged = self._judge(problem, runs[span], stream=(sampled.batch + index) % 2, batch=sampled.batch)
-                identity = {"problem": np.int32(problem), "batch": np.int32(sampled.batch), "place": np.int32(index)}
+                judged = self._judge(problem, runs[span], stream=(sampled.batch + place) % 2, batch=sampled.batch)
+                identity = {"problem": np.int32(problem), "batch": np.int32(sampled.batch), "place": np.int32(place)}
                 groups.append(Group(rollouts, *judged, **identity))
         return groups
 

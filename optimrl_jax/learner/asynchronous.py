@@ -2,7 +2,8 @@
 
 Actors are threads of this process, processes that it starts, or started elsewhere by the user. Weights go to them every
 K steps: from device to device within this process, as raw arrays to others. Rollouts that have grown too old are
-dropped and counted as they leave the queue (paper L312, L3899).
+dropped and counted as they leave the queue (paper L312, L3899). Where several processes learn together, each has a
+ledger, problems and actors of its own.
 """
 
 import logging
@@ -12,9 +13,10 @@ import typing
 from collections.abc import Callable
 
 import grain
+import numpy as np
 
 from optimrl_jax.commands import UserError
-from optimrl_jax.learner import batches
+from optimrl_jax.learner import batches, processes, queue
 from optimrl_jax.learner.actor import Actor
 from optimrl_jax.learner.crew import Crew, Member, ProcessMember, ThreadMember
 from optimrl_jax.learner.desks import Board, LocalDesk, Reception, on_devices_of
@@ -35,8 +37,9 @@ BEATS_MISSED = 3
 class Asynchronous:
     """Groups from actors that work on their own.
 
-    `stream` gives one problem at a time; `devices` are those of each actor of this process; `new_actor` makes one, and
-    `command` says how a process of the given name is started for the given address. `job` is `wire.job_id`.
+    `stream` gives one problem at a time; `settings` are those of the whole job, of which this process has its share;
+    `devices` are those of each actor of this process; `new_actor` makes one, and `command` says how a process of the
+    given name is started for the given address. `job` is `wire.job_id`.
     """
 
     def __init__(
@@ -57,21 +60,22 @@ class Asynchronous:
                 f"grpo.broadcast_every = {grpo.broadcast_every}: expected at most grpo.max_staleness + 1, "
                 "or no rollout would be fresh enough"
             )
-        work = grpo.work_problems or math.ceil(grpo.problems / grpo.actors)
-        most = (grpo.ahead + 1) * grpo.problems + grpo.actors * work
-        self.ledger = Ledger(stream, work_problems=work, most_unfinished=most)
+        own = processes.own_share(grpo)
+        work = grpo.work_problems or math.ceil(own.problems / own.actors)
+        most = (grpo.ahead + 1) * own.problems + own.actors * work
+        self.ledger = Ledger(stream, work_problems=work, most_unfinished=most, part=processes.part())
         is_here = grpo.actors_in == "threads"
         has_others = not is_here or bool(grpo.listen)
-        self._placements = [Placement(own) for own in devices] if is_here else []
+        self._placements = [Placement(theirs) for theirs in devices] if is_here else []
         self.board = Board(self._placements, for_others=has_others)
-        self.board.post(params, 0)
+        self.receive(params, 0)
         self._reception = Reception(self.ledger, self.board, settings=settings, vocabulary=vocabulary, job=job)
         self._has_others = has_others
         self._server: Server | None = None
         self._new_actor = new_actor
         self._command = command
         hires: dict[str, Callable[[str, int], Member]] = {"threads": self._thread, "processes": self._process}
-        size = 0 if grpo.actors_in == "elsewhere" else grpo.actors
+        size = 0 if grpo.actors_in == "elsewhere" else own.actors
         self._crew = Crew(hires.get(grpo.actors_in, self._thread), size=size, on_loss=self.ledger.lose)
         self._before: dict[str, float] = {}
         self._asked_s = time.monotonic()
@@ -87,7 +91,8 @@ class Asynchronous:
         started_s = time.monotonic()
         found: list[Group] = []
         stale = 0
-        while len(found) < self._grpo.problems:
+        wanted = len(processes.own_places(step, self._grpo.problems))
+        while len(found) < wanted:
             group = self._next()
             if batches.staleness(group, step=step) > self._grpo.max_staleness:
                 stale += 1
@@ -96,17 +101,27 @@ class Asynchronous:
         return found, self._figures(taken=len(found), stale=stale, idle_s=time.monotonic() - started_s)
 
     def receive(self, params: decoder.Params, version: int) -> None:
-        self.board.post(params, version)
+        self.board.post(processes.own_copy(params), version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
         contents, facts = self.ledger.state()
-        return {"queue": contents}, {**facts, "version": step}
+        shares = processes.states_of_all(contents or {}, facts)
+        waiting = queue.appended([share.arrays for share in shares])
+        return {"queue": waiting}, {"shares": [share.facts for share in shares], "version": step}
 
     def restore(self, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
-        if "unfinished" not in facts:
+        if "shares" not in facts:
             raise UserError(f"grpo.actors = {self._grpo.actors}: expected 0, as in the checkpoints of this workdir")
-        self.ledger.restore(arrays.get("queue"), facts)
-        self.board.post(arrays["params"], facts["version"])
+        (index, sharers), shares = processes.part(), facts["shares"]
+        if len(shares) != sharers:
+            raise UserError(
+                f"processes.count = {sharers}: expected {len(shares)}, as in the checkpoints of this workdir"
+            )
+        waiting = arrays.get("queue")
+        if waiting is not None:
+            waiting = queue.chosen(waiting, np.flatnonzero(np.asarray(waiting["batch"]) % sharers == index))
+        self.ledger.restore(waiting, shares[index])
+        self.receive(arrays["params"], facts["version"])
 
     def close(self) -> None:
         """Tells all actors that the run has ended, and ends those that were started here."""
@@ -159,7 +174,7 @@ class Asynchronous:
         return {
             **{name: since.get(name, 0.0) for name in ("generate_s", "execute_s", "judge_s")},
             "queue_depth": len(self.ledger),
-            "stale_share": stale / (taken + stale),
+            "stale_share": stale / max(1, taken + stale),
             "stale_groups": stale,
             "learner_idle_s": idle_s,
             "actor_idle_share": min(1.0, since.get("idle_s", 0.0) / actor_s),

@@ -9,6 +9,7 @@ import dataclasses
 import logging
 import pathlib
 import typing
+from collections.abc import Collection
 
 import jax
 import orbax.checkpoint as ocp
@@ -96,6 +97,9 @@ class Checkpoints:
             raise error
         reason = _reason(error)
         self._unwritten = f"checkpoint {self._writing}: {reason}"
+        if jax.process_count() > 1:
+            # Another try needs all processes, and the others do not know of it.
+            raise UserError(f"{self._folder}: expected room for a checkpoint ({self._unwritten})") from None
         _LOG.warning("checkpoint %s cannot be written, the next one is tried again: %s", self._writing, reason)
         self._writing = None
         # The manager keeps the failure and would raise it again; a new one also clears away what was begun.
@@ -112,17 +116,18 @@ class Checkpoints:
         )
         return ocp.CheckpointManager(self._folder, options=options)
 
-    def restore(self, targets: dict[str, typing.Any]) -> Restored | None:
+    def restore(self, targets: dict[str, typing.Any], *, optional: Collection[str] = ()) -> Restored | None:
         """The newest checkpoint that can be read, or None where there is none at all.
 
-        `targets` names the trees and their shapes, types and shardings; a target of None takes a tree as it was stored,
-        if it was. Raises UserError where checkpoints exist and none of them can be read.
+        `targets` names the trees and their shapes, types and shardings; a target of None takes a tree as it was stored.
+        Those that are `optional` are left out where they are not stored. Raises UserError where checkpoints exist and
+        none of them can be read.
         """
         self.wait()
         steps = sorted(self._manager.all_steps(), reverse=True)
         for step in steps:
             try:
-                return self._read(step, targets)
+                return self._read(step, targets, optional)
             except UNREADABLE as error:
                 _LOG.warning("checkpoint %d cannot be read, falling back to the one before: %s", step, _reason(error))
                 if self._is_owner:
@@ -131,9 +136,9 @@ class Checkpoints:
             raise UserError(f"{self._folder}: expected at least one readable checkpoint among {steps}")
         return None
 
-    def _read(self, step: int, targets: dict[str, typing.Any]) -> Restored:
+    def _read(self, step: int, targets: dict[str, typing.Any], optional: Collection[str]) -> Restored:
         stored = {path.name for path in (self._folder / str(step)).iterdir()}
-        names = [name for name, target in targets.items() if target is not None or name in stored]
+        names = [name for name in targets if name in stored or name not in optional]
         items = {name: ocp.args.StandardRestore(targets[name]) for name in names}
         found = self._manager.restore(step, args=ocp.args.Composite(facts=ocp.args.JsonRestore(), **items))
         return Restored(step=step, arrays={name: found[name] for name in names}, facts=found["facts"])
@@ -195,7 +200,7 @@ def state_of(trees: dict[str, typing.Any]) -> TrainState:
 
 
 def abstract_params(settings: ModelSettings) -> typing.Any:
-    """Shapes and types of a policy's parameters on the default device, without allocating any."""
-    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    """Shapes and types of a policy's parameters on one device of this process, without allocating any."""
+    sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     shapes = decoder.abstract(settings)
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes)

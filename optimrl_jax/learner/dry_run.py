@@ -18,7 +18,7 @@ import rich.table
 from optimrl_jax import environment, rewards
 from optimrl_jax.commands import Job, UserError
 from optimrl_jax.data import corpus, packing
-from optimrl_jax.learner import footprint, learner, loss, update, workdir
+from optimrl_jax.learner import footprint, learner, loss, processes, update, workdir
 from optimrl_jax.learner import mesh as mesh_lib
 from optimrl_jax.model import decoder
 from optimrl_jax.settings import ModelSettings, Settings
@@ -77,11 +77,13 @@ def surrogate(settings: Settings) -> Update:
 
 def sft(job: Job) -> None:
     """Dry run of `python -m optimrl_jax.sft`."""
+    processes.check(job.settings, shared=processes.SHARED_IN_SFT)
     _report(job, supervised)
 
 
 def grpo(job: Job) -> None:
     """Dry run of `python -m optimrl_jax.train`; names of environment and reward are checked as well."""
+    processes.check(job.settings, shared=processes.SHARED_IN_GRPO)
     _check_names(job.settings)
     _report(job, surrogate)
 

@@ -20,7 +20,7 @@ class Learner:
     """Learns from groups; `step` counts the batches it has taken, whether or not they moved the weights."""
 
     def __init__(self, params: decoder.Params, model: ModelSettings, settings: Settings) -> None:
-        grpo, data, sharers = settings.grpo, settings.data, settings.processes.count
+        grpo, data = settings.grpo, settings.data
         self.step = 0
         self._grpo = grpo
         self.trainer = update.Trainer(
@@ -34,28 +34,27 @@ class Learner:
         self._assemble = functools.partial(
             batches.assemble,
             row_tokens=data.row_tokens,
-            micro_rows=data.micro_rows // sharers,
+            micro_rows=data.micro_rows,
             microbatches=packing.most_microbatches(
-                grpo.problems * grpo.rollouts // sharers,
+                grpo.problems * grpo.rollouts,
                 data.prompt_tokens + data.completion_tokens,
                 row_tokens=data.row_tokens,
-                micro_rows=data.micro_rows // sharers,
+                micro_rows=data.micro_rows,
             ),
         )
 
     def learn(self, groups: Sequence[Group]) -> dict[str, float]:
-        """One step on the groups of this process; returns its figures, those of the loss over all processes.
+        """One step on groups, all processes on the same ones; returns its figures.
 
         Groups that teach nothing are dropped and counted.
         """
         kept, dropped = batches.select(groups, step=self.step, max_staleness=self._grpo.max_staleness)
         found = {**batches.figures(groups, step=self.step), **dropped, "dropped_groups": len(groups) - len(kept)}
         self.step += 1
-        # A process whose groups teach nothing still takes part in the step of the others.
-        if not processes.most(len(kept)):
+        if not kept:
             return {**found, "updated": 0.0, "trained_tokens": 0.0}
         packed, used = self._assemble(kept)
-        sums = self.trainer.step(packed, used, normalizer=self._grpo.horizon)
+        sums = self.trainer.step(packed, used, normalizer=self._grpo.horizon, brought=processes.spread)
         tokens = max(1.0, sums["tokens"])
         return {
             **found,

@@ -40,10 +40,18 @@ class WrongWorkError(ValueError):
 class Ledger:
     """Hands out the problems of a stream and takes in their groups; safe to use from several threads.
 
-    At most `most_unfinished` groups are handed out or waiting, `work_problems` of them handed out at once.
+    At most `most_unfinished` groups are handed out or waiting, `work_problems` of them handed out at once. Of several
+    ledgers of a run, `part` (i, n) numbers the work of one: i, i + n, ...
     """
 
-    def __init__(self, stream: grain.DatasetIterator, *, work_problems: int, most_unfinished: int) -> None:
+    def __init__(
+        self,
+        stream: grain.DatasetIterator,
+        *,
+        work_problems: int,
+        most_unfinished: int,
+        part: tuple[int, int] = (0, 1),
+    ) -> None:
         self._stream = stream
         self._work_problems = work_problems
         self._most_unfinished = most_unfinished
@@ -51,7 +59,7 @@ class Ledger:
         self._queue = RolloutQueue(0)
         self._again: collections.deque[Work] = collections.deque()
         self._held: dict[int, tuple[str, Work]] = {}
-        self._next_batch = 0
+        self._next_batch, self._batch_step = part
         self._has_ended = False
         self.counts: collections.Counter[str] = collections.Counter()
 
@@ -74,7 +82,7 @@ class Ledger:
                 work = self._again.popleft()
             elif self._has_room():
                 work = Work(self._next_batch, tuple(int(next(self._stream)) for _ in range(self._work_problems)))
-                self._next_batch += 1
+                self._next_batch += self._batch_step
             else:
                 return None
             self._held[work.batch] = (actor, work)

@@ -12,9 +12,10 @@ import typing
 import grain
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from optimrl_jax.commands import UserError
-from optimrl_jax.learner import checkpoints
+from optimrl_jax.learner import checkpoints, processes, queue
 from optimrl_jax.learner import workdir as workdir_lib
 from optimrl_jax.learner.actor import Actor
 from optimrl_jax.learner.learner import Learner
@@ -31,10 +32,13 @@ class Supply(typing.Protocol):
     """Where the groups of a run come from. `state` and `restore` take trees of arrays and plain facts."""
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
-        """The groups of one step, and figures of how they came about."""
+        """The groups of one step that are this process's (`processes.own_places`), and how they came about."""
 
     def receive(self, params: decoder.Params, version: int) -> None:
-        """Weights for the rollouts from now on; the caller's buffers are donated afterwards, so they are copied."""
+        """Weights for the rollouts from now on; the caller's buffers are donated afterwards, so they are copied.
+
+        Called by all processes at the same step: the weights may lie on the devices of all of them.
+        """
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]: ...
 
@@ -46,7 +50,9 @@ class Supply(typing.Protocol):
 class Training:
     """A supply and a learner, with their common state on disk.
 
-    `measured_under` names the calibrations of the dataset's durations; a run that goes on under others says so.
+    Of several processes, each has a supply of its own, which gives its share of the groups of a step, and all learn
+    from all of them. `measured_under` names the calibrations of the dataset's durations; a run that goes on under
+    others says so.
     """
 
     def __init__(
@@ -64,7 +70,7 @@ class Training:
         self._measured_under = sorted(measured_under)
         self._checkpoints = checkpoints.Checkpoints(workdir)
         self._stopwatch = workdir_lib.Stopwatch(self._restore())
-        self._metrics = workdir_lib.Metrics(workdir, first_step=learner.step)
+        self._metrics = workdir_lib.Metrics(processes.own_directory(workdir), first_step=learner.step)
 
     def run(self) -> dict[str, float]:
         """Goes on to the last step and returns the figures of the job.
@@ -90,6 +96,7 @@ class Training:
     def _step(self) -> dict[str, float]:
         started_s = time.monotonic()
         groups, supplied = self._supply.take(step=self._learner.step)
+        groups = of_all(groups)
         learn_s = time.monotonic()
         figures = self._learner.learn(groups)
         if self._learner.step % self._settings.broadcast_every == 0:
@@ -113,7 +120,8 @@ class Training:
         """Takes up the newest checkpoint; returns the seconds that earlier starts took."""
         trainer = self._learner.trainer
         targets = checkpoints.targets_of(trainer.state)
-        restored = self._checkpoints.restore({**targets, "actor": None, "queue": None})
+        others = {"actor": targets["params"], "queue": None}
+        restored = self._checkpoints.restore({**targets, **others}, optional=others)
         if restored is None:
             return 0.0
         arrays, facts = restored.arrays, restored.facts
@@ -128,7 +136,11 @@ class Training:
 
 
 class Synchronous:
-    """The actor fills the queue, then the learner empties it: nothing depends on how fast either is."""
+    """The actor fills the queue, then the learner empties it: nothing depends on how fast either is.
+
+    `stream` gives the problems of a whole step. Each of several processes takes those at its own places, and samples
+    for them what one process would have sampled.
+    """
 
     def __init__(self, actor: Actor, *, stream: grain.DatasetIterator, settings: GrpoSettings) -> None:
         self._actor = actor
@@ -139,29 +151,45 @@ class Synchronous:
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
         timings: dict[str, float] = {}
-        while len(self._queue) < (self._settings.ahead + 1) * self._settings.problems:
-            problems = next(self._stream)
-            for group in self._actor.produce(problems, batch=self._batch, timings=timings):
-                self._queue.put(group, timeout_s=NO_WAIT_S)
+        while self._batch <= step + self._settings.ahead:
+            problems, places = next(self._stream), processes.own_places(self._batch, self._settings.problems)
+            own = [problems[place] for place in places]
+            if own:
+                for group in self._actor.produce(own, batch=self._batch, timings=timings, places=places):
+                    self._queue.put(group, timeout_s=NO_WAIT_S)
             self._batch += 1
-        groups = [self._queue.take(timeout_s=NO_WAIT_S) for _ in range(self._settings.problems)]
+        wanted = len(processes.own_places(step, self._settings.problems))
+        groups = [self._queue.take(timeout_s=NO_WAIT_S) for _ in range(wanted)]
         return groups, {**timings, "queue_depth": len(self._queue)}
 
     def receive(self, params: decoder.Params, version: int) -> None:
-        self._actor.receive(jax.tree.map(jnp.copy, params), version=version)
+        self._actor.receive(jax.tree.map(jnp.copy, processes.own_copy(params)), version=version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
         lags = self._actor.version != step
-        arrays = {"actor": self._actor.params if lags else None, "queue": self._queue.contents()}
-        return arrays, {"batch": self._batch, "stream": self._stream.get_state(), "version": self._actor.version}
+        waiting = [part.arrays for part in processes.states_of_all(self._queue.contents() or {}, {})]
+        actor = processes.known_to_all(self._actor.params) if lags else None
+        facts = {"batch": self._batch, "stream": self._stream.get_state(), "version": self._actor.version}
+        return {"actor": actor, "queue": queue.appended(waiting)}, facts
 
     def restore(self, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
-        if "unfinished" in facts:
+        if "shares" in facts:
             raise UserError("grpo.actors = 0: expected at least 1, as in the checkpoints of this workdir")
         self.receive(arrays.get("actor") or arrays["params"], facts["version"])
-        self._queue.restore(arrays.get("queue"))
+        self._queue.restore(self._own(arrays.get("queue")))
         self._batch = facts["batch"]
         self._stream.set_state(facts["stream"])
+
+    def _own(self, contents: dict[str, np.ndarray] | None) -> dict[str, np.ndarray] | None:
+        """The groups of this process, oldest first, whatever number of processes had them."""
+        if contents is None:
+            return None
+        batch, place = np.asarray(contents["batch"]), np.asarray(contents["place"])
+        is_own = np.array(
+            [p in processes.own_places(b, self._settings.problems) for b, p in zip(batch, place, strict=True)]
+        )
+        order = np.lexsort((place, batch))
+        return queue.chosen(contents, order[is_own[order]])
 
     def close(self) -> None:
         """Holds nothing that outlives it."""
@@ -175,6 +203,15 @@ class Loop(Training):
     ) -> None:
         supply = Synchronous(actor, stream=stream, settings=settings)
         super().__init__(supply, learner, settings=settings, **others)
+
+
+def of_all(groups: list[Group]) -> list[Group]:
+    """The groups that all processes bring, the same in each of them and in the order of their work."""
+    if processes.part()[1] == 1:
+        return groups
+    brought = processes.states_of_all(queue.stacked(groups) if groups else {}, {})
+    found = queue.unstacked(queue.appended([one.arrays for one in brought]))
+    return sorted(found, key=lambda group: group.id)
 
 
 def _line(step: int, steps: int, figures: dict[str, typing.Any]) -> str:

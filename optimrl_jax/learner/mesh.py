@@ -3,10 +3,12 @@
 A parameter whose name matches no rule is an error, never silently replicated. Batches are split over data and fsdp.
 """
 
+import math
 import re
 import typing
 
 import jax
+import numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from optimrl_jax.settings import MeshSettings, SettingsError
@@ -30,17 +32,35 @@ RULES = (
 
 
 def build(settings: MeshSettings, *, micro_rows: int) -> Mesh:
-    """A mesh over the first data * fsdp * tensor devices.
+    """A mesh over data * fsdp * tensor devices: the first of each process, equally many of each.
 
     Raises SettingsError where there are fewer devices, or where data * fsdp does not divide the rows of a microbatch.
     """
     shape = (settings.data, settings.fsdp, settings.tensor)
     wanted = settings.data * settings.fsdp * settings.tensor
-    devices = jax.devices()
-    if wanted > len(devices):
-        raise SettingsError(f"mesh = {shape}: expected at most {len(devices)} devices in all, asked for {wanted}")
+    each = wanted // jax.process_count()
+    devices = [device for index in range(jax.process_count()) for device in jax.local_devices(index)[:each]]
+    if wanted != len(devices):
+        raise SettingsError(f"mesh = {shape}: expected at most {jax.device_count()} devices in all, asked for {wanted}")
     _check_rows(settings, micro_rows)
-    return jax.make_mesh(shape, AXES, devices=devices[:wanted], axis_types=AXIS_TYPES)
+    return jax.make_mesh(shape, AXES, devices=devices, axis_types=AXIS_TYPES)
+
+
+def one_copy_each(mesh: Mesh) -> tuple[Mesh, Mesh]:
+    """Meshes on whose devices each process of `mesh` holds all parameters: over all devices, and over this process's.
+
+    Both split parameters alike: over tensor as `mesh` does, over fsdp as far as one process has devices for it.
+    """
+    owned: dict[int, list] = {}
+    for device in mesh.devices.flat:
+        owned.setdefault(device.process_index, []).append(device)
+    rows = len(owned[jax.process_index()]) // mesh.shape["tensor"]
+    fsdp = math.gcd(mesh.shape["fsdp"], rows)
+
+    def over(devices: list) -> Mesh:
+        return Mesh(np.array(devices).reshape(-1, fsdp, mesh.shape["tensor"]), AXES, axis_types=AXIS_TYPES)
+
+    return over([device for index in sorted(owned) for device in owned[index]]), over(owned[jax.process_index()])
 
 
 def build_abstract(settings: MeshSettings, *, micro_rows: int) -> AbstractMesh:

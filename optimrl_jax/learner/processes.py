@@ -1,31 +1,75 @@
 """Edge: several processes, each with its own devices, that make one step together: joining, feeding and agreeing.
 
-Every process runs the same job on its own share of the examples. With one process, nothing here does anything.
+Every process runs the same job on its own share of the examples or problems. With one process, nothing here does
+anything.
 """
 
+import atexit
+import contextlib
+import dataclasses
+import functools
+import logging
+import os
 import pathlib
+import sys
 import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import jax
+import msgpack
 import numpy as np
 from jax.experimental import multihost_utils
 
+from optimrl_jax import commands
 from optimrl_jax.commands import UserError
-from optimrl_jax.settings import ProcessSettings, Settings, SettingsError
+from optimrl_jax.learner import mesh as mesh_lib
+from optimrl_jax.learner import wire
+from optimrl_jax.settings import GrpoSettings, ProcessSettings, Settings, SettingsError
+
+# What the errors of a collective say when another process is gone: Gloo, NCCL, and JAX's own watch over all of them.
+SIGNS_OF_LOSS = ("Gloo", "NCCL", "coordination service", "CoordinationService")
+# What the processes of a job divide evenly among themselves, beside rows and devices.
+SHARED_IN_SFT = ("sft.batch",)
+SHARED_IN_GRPO = ("grpo.actors",)
+Brought = Callable[[typing.Any, jax.sharding.NamedSharding], typing.Any]
 
 
-def join(settings: Settings) -> None:
+@contextlib.contextmanager
+def joined(settings: Settings, *, shared: Sequence[str]) -> Iterator[None]:
+    """`join`, then what is to be done together. Nobody leaves before the others are done, unless something fails.
+
+    A process that fails ends at once, and the others fail for lack of it: with UserError, or by JAX's watch over all
+    processes, which ends them after 100 s at most.
+    """
+    join(settings, shared=shared)
+    try:
+        yield
+        most(0)
+    except BaseException as error:
+        if jax.process_count() == 1:
+            raise
+        known = _explained(error, settings.processes.count)
+        # At an orderly end, this process would wait for the others while they wait for it.
+        atexit.register(_leave, commands.exit_code(known))
+        raise known from (error if known is not error else None)
+
+
+def join(settings: Settings, *, shared: Sequence[str] = ()) -> None:
     """Waits for all processes of `processes.count` at the coordinator; call it before anything touches a device.
 
-    Raises SettingsError where the processes cannot share rows or examples evenly, UserError where the others do not
-    come.
+    `shared` names settings, such as "sft.batch", that the processes divide among themselves. Raises SettingsError where
+    that cannot be done evenly, UserError where the others do not come.
     """
     processes = settings.processes
     if processes.count == 1 or jax.distributed.is_initialized():
         return
-    _check(settings)
+    if not processes.coordinator:
+        raise SettingsError("processes.coordinator = '': expected host:port of the first process")
+    check(settings, shared=shared)
     # CPU devices of different processes only talk through it; other platforms have their own.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    # It would take SIGTERM away from the job, which ends at it as at Ctrl-C.
+    jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(
             processes.coordinator,
@@ -40,6 +84,20 @@ def join(settings: Settings) -> None:
         ) from None
     if jax.local_device_count() % settings.mesh.tensor:
         raise SettingsError(f"mesh.tensor = {settings.mesh.tensor}: expected a divisor of the devices of a process")
+    if processes.index:
+        logging.getLogger("optimrl_jax").setLevel(logging.WARNING)
+
+
+def check(settings: Settings, *, shared: Sequence[str]) -> None:
+    """Raises SettingsError where the processes cannot share rows, devices or what `shared` names evenly."""
+    processes: ProcessSettings = settings.processes
+    if processes.index >= processes.count:
+        raise SettingsError(f"processes.index = {processes.index}: expected less than processes.count")
+    values = {name: functools.reduce(getattr, name.split("."), settings) for name in ("data.micro_rows", *shared)}
+    values["mesh.data * mesh.fsdp"] = settings.mesh.data * settings.mesh.fsdp
+    for name, value in values.items():
+        if value % processes.count:
+            raise SettingsError(f"{name} = {value}: expected a multiple of processes.count = {processes.count}")
 
 
 def part() -> tuple[int, int]:
@@ -61,9 +119,44 @@ def fed(batch: typing.Any, sharding: jax.sharding.NamedSharding) -> typing.Any:
     return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, np.asarray(x)), batch)
 
 
+def spread(batch: typing.Any, sharding: jax.sharding.NamedSharding) -> typing.Any:
+    """Arrays over all devices, of what every process holds as a whole."""
+    if jax.process_count() == 1:
+        return batch
+    return jax.tree.map(lambda x: jax.make_array_from_callback(x.shape, sharding, lambda index: x[index]), batch)
+
+
 def known_to_all(tree: typing.Any) -> typing.Any:
     """Values that are equal in every process, in the form in which one program over all devices takes them."""
     return tree if jax.process_count() == 1 else jax.tree.map(np.asarray, tree)
+
+
+def own_places(step: int, problems: int) -> list[int]:
+    """Which of the `problems` places of a step are this process's: those of all steps are dealt out in turn."""
+    index, count = part()
+    return [place for place in range(problems) if (step * problems + place) % count == index]
+
+
+def own_share(grpo: GrpoSettings) -> GrpoSettings:
+    """The settings with the actors that are this process's alone, and the problems of a step that are, at most."""
+    count = part()[1]
+    return dataclasses.replace(grpo, problems=-(-grpo.problems // count), actors=grpo.actors // count)
+
+
+def own_copy(params: typing.Any) -> typing.Any:
+    """Parameters on the devices of this process alone, all of them; as they are where there is but one process.
+
+    They come from device to device and are split over the devices here as the learner's are, as far as those go.
+    """
+    if jax.process_count() == 1:
+        return params
+    everywhere, here = mesh_lib.one_copy_each(jax.tree.leaves(params)[0].sharding.mesh)
+    copies = jax.device_put(params, mesh_lib.shardings(everywhere, params))
+    return jax.tree.map(
+        lambda x, to: jax.make_array_from_single_device_arrays(x.shape, to, [s.data for s in x.addressable_shards]),
+        copies,
+        mesh_lib.shardings(here, params),
+    )
 
 
 def total(value: float) -> float:
@@ -76,18 +169,30 @@ def most(value: int) -> int:
     return value if jax.process_count() == 1 else int(multihost_utils.process_allgather(np.int32(value)).max())
 
 
-def _check(settings: Settings) -> None:
-    processes: ProcessSettings = settings.processes
-    if not processes.coordinator:
-        raise SettingsError("processes.coordinator = '': expected host:port of the first process")
-    if processes.index >= processes.count:
-        raise SettingsError(f"processes.index = {processes.index}: expected less than processes.count")
-    shared = {
-        "data.micro_rows": settings.data.micro_rows,
-        "sft.batch": settings.sft.batch,
-        "grpo.problems": settings.grpo.problems,
-        "mesh.data * mesh.fsdp": settings.mesh.data * settings.mesh.fsdp,
-    }
-    for name, value in shared.items():
-        if value % processes.count:
-            raise SettingsError(f"{name} = {value}: expected a multiple of processes.count = {processes.count}")
+def states_of_all(arrays: Mapping[str, np.ndarray], facts: Mapping[str, typing.Any]) -> list[wire.Message]:
+    """What each process brings, in the order of processes, known to all of them."""
+    if jax.process_count() == 1:
+        return [wire.Message("state", dict(facts), dict(arrays))]
+    frames = [bytes(frame) for frame in wire.packed("state", facts, arrays)]
+    own = np.frombuffer(msgpack.packb(frames), np.uint8)
+    # Collectives need one shape: the longest, and how much of it each one filled.
+    lengths = multihost_utils.process_allgather(np.int32(len(own)))
+    brought = multihost_utils.process_allgather(np.pad(own, (0, int(lengths.max()) - len(own))))
+    rows = zip(brought, lengths, strict=True)
+    return [wire.unpacked(msgpack.unpackb(row[:length].tobytes())) for row, length in rows]
+
+
+def _explained(error: BaseException, count: int) -> BaseException:
+    """The error itself, or what it means where it comes of another process that has ended."""
+    text = str(error)
+    if not isinstance(error, ValueError | RuntimeError) or not any(sign in text for sign in SIGNS_OF_LOSS):
+        return error
+    return UserError(
+        f"processes.count = {count}: expected all processes to go on, and another one has ended: start the same "
+        f"commands again ({text.splitlines()[0][:200]})"
+    )
+
+
+def _leave(code: int) -> None:
+    sys.stdout.flush()
+    os._exit(code)

@@ -90,3 +90,16 @@ def unstacked(contents: Mapping[str, np.ndarray]) -> list[Group]:
         rollouts = Rollouts(**{name: fields.pop(name) for name in Rollouts._fields})
         groups.append(Group(rollouts=rollouts, **fields))
     return groups
+
+
+def chosen(contents: Mapping[str, np.ndarray] | None, rows: np.ndarray) -> dict[str, np.ndarray] | None:
+    """The groups in some rows of what `stacked` made, in the order of the rows; None where there are none."""
+    if contents is None or not len(rows):
+        return None
+    return {name: np.asarray(values)[rows] for name, values in contents.items()}
+
+
+def appended(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray] | None:
+    """The groups of several queues one after the other; None where all are empty."""
+    filled = [part for part in parts if part]
+    return {name: np.concatenate([part[name] for part in filled]) for name in filled[0]} if filled else None

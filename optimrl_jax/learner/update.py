@@ -141,11 +141,15 @@ class Trainer:
         self._most_skipped = most_skipped
         self.skipped_in_a_row = 0
 
-    def step(self, batch: Packed, used: int, *, normalizer: float) -> dict[str, float]:
-        """One update; returns the sums of the loss over all processes, each of which brings its own rows.
+    def step(
+        self, batch: Packed, used: int, *, normalizer: float, brought: processes.Brought = processes.fed
+    ) -> dict[str, float]:
+        """One update; returns the sums of the loss over all processes.
 
-        Raises DivergedError after `most_skipped` skipped in a row."""
-        batch = processes.fed(batch, mesh_lib.rows(self._mesh, axis=1))
+        Each of them brings its own rows (`processes.fed`), or all bring the same (`processes.spread`). Raises
+        DivergedError after `most_skipped` skipped in a row.
+        """
+        batch = brought(batch, mesh_lib.rows(self._mesh, axis=1))
         numbers = processes.known_to_all((jnp.int32(processes.most(used)), jnp.float32(normalizer)))
         self.state, sums = self._update(self.state, batch, *numbers)
         found = {name: float(value) for name, value in jax.device_get(sums).items()}

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import jax
 
 from optimrl_jax.data import stream
-from optimrl_jax.learner import judging, workdir
+from optimrl_jax.learner import judging, processes, workdir
 from optimrl_jax.learner.actor import Actor
 from optimrl_jax.learner.asynchronous import Asynchronous
 from optimrl_jax.learner.learner import Learner
@@ -78,31 +78,31 @@ def actor(settings: Settings, executor=None) -> Actor:
 
 
 def training(
-    directory: pathlib.Path, settings: Settings, *, new_actor=None, stops_at: int = -1
+    directory: pathlib.Path, settings: Settings, *, new_actor=None, stops_at: int = -1, learner: Trail | None = None
 ) -> tuple[Training, Asynchronous]:
-    """The run of `settings` with its own directory, and its supply."""
+    """The run of `settings` with its own directory, and its supply: of several processes, this one's."""
     directory.mkdir(exist_ok=True)
-    learner = Trail(POLICY.params, MODEL, settings)
-    learner.directory, learner.stops_at = directory, stops_at
+    learner = learner or Trail(POLICY.params, MODEL, settings)
+    learner.directory, learner.stops_at = processes.own_directory(directory), stops_at
     supply = Asynchronous(
         learner.trainer.state.params,
-        stream=stream.single_problems(range(len(RECORDS)), seed=0),
+        stream=stream.single_problems(range(len(RECORDS)), seed=0, part=processes.part()),
         settings=settings,
         vocabulary=MODEL.vocabulary,
         job=JOB,
-        devices=((jax.devices()[0],),) * settings.grpo.actors,
+        devices=((jax.local_devices()[0],),) * processes.own_share(settings.grpo).actors,
         new_actor=new_actor or (lambda: actor(settings)),
         command=lambda name, address: command("actor", directory, address, name),
     )
     return Training(supply, learner, workdir=directory, settings=settings.grpo), supply
 
 
-def by_turns(directory: pathlib.Path, settings: Settings, executor=None) -> Loop:
+def by_turns(directory: pathlib.Path, settings: Settings, executor=None, *, learner: Learner | None = None) -> Loop:
     """The same job with one actor that takes turns with the learner."""
     directory.mkdir(exist_ok=True)
     return Loop(
         actor(settings, executor),
-        Learner(POLICY.params, MODEL, settings),
+        learner or Learner(POLICY.params, MODEL, settings),
         stream=stream.problems(range(len(RECORDS)), batch=settings.grpo.problems, seed=0),
         workdir=directory,
         settings=settings.grpo,

@@ -44,6 +44,7 @@ def test_a_stopped_run_goes_on_with_what_was_queued_and_unfinished(tmp_path):
         job.training(tmp_path, settings, stops_at=2)[0].run()
     training, supply = job.training(tmp_path, settings)
     arrays, facts = supply.state(step=2)
+    (facts,) = facts["shares"]
     waiting = {group.id for group in unstacked(arrays["queue"])} if arrays["queue"] else set()
     again = {(batch, place) for batch, problems in facts["unfinished"] for place in range(len(problems))}
     before = {one for ids in job.trained(tmp_path) for one in ids}

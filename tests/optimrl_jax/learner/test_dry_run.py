@@ -70,6 +70,7 @@ MISTAKES = [
     (["--config.mesh.fsdp=3"], "data.micro_rows = 8: expected a multiple of mesh.data * mesh.fsdp"),
     (["--config.mesh.tensor=8"], "mesh.tensor = 8: expected a divisor of 2 (layers/attention/key)"),
     (["--config.data.completion_tokens=300"], "data.row_tokens = 256: expected at least the longest sequence, 348"),
+    (["--config.processes.count=2"], "mesh.data * mesh.fsdp = 1: expected a multiple of processes.count = 2"),
     (["--config.reward.composition=fastest"], "reward.composition = 'fastest': expected one of"),
     (["--config.environment.family=fastest"], "'fastest'"),
 ]
@@ -101,7 +102,8 @@ def test_the_directory_of_a_job_is_left_alone(tmp_path, capsys):
 
 @pytest.mark.parametrize("job", [dry_run.sft, dry_run.grpo])
 def test_tables_and_summary_say_what_a_step_takes(job, tmp_path, capsys):
-    arguments = ["job", *CONFIG, "--config.mesh.data=4", "--config.device.length_share=0.5", f"--workdir={tmp_path}"]
+    shared = ["--config.mesh.data=4", "--config.processes.count=4"]
+    arguments = ["job", *CONFIG, *shared, "--config.device.length_share=0.5", f"--workdir={tmp_path}"]
     assert commands.run_job(pytest.fail, arguments, dry_run=job) == 0
     output = capsys.readouterr().out
     assert "layers/mlp/gate" in output

@@ -1,9 +1,12 @@
 """Two processes with half of the rows each make the step that one process makes with all of them."""
 
 import functools
+import itertools
 import json
 import os
 import pathlib
+import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -13,13 +16,12 @@ import numpy as np
 import pytest
 
 from optimrl_jax import settings, sft
+from optimrl_jax.commands import EXIT_MISTAKE
 from optimrl_jax.data.corpus import of_mix
 from optimrl_jax.learner import checkpoints, loss, processes, streams
-from optimrl_jax.learner.learner import Learner
 from optimrl_jax.model import decoder
 from tests.optimrl_jax.data import conversations
-from tests.optimrl_jax.learner.groups import SETTINGS, copied_params, group
-from tests.optimrl_jax.model import tiny
+from tests.optimrl_jax.learner import job, sharer
 
 ROOT = pathlib.Path(__file__).parents[3]
 # What is compiled here runs for a moment.
@@ -29,38 +31,6 @@ SFT = {
     "data": {"row_tokens": 128, "micro_rows": 4},
     "sft": {"mix": [["mix.jsonl", 1.0]], "batch": 8, "warmup_steps": 1, "checkpoint_every": 2},
 }
-SHARED = """
-import dataclasses, json, pathlib, sys
-import jax, numpy as np
-from jax.experimental import multihost_utils
-from optimrl_jax import sft
-from optimrl_jax.commands import Job
-from optimrl_jax.learner import processes
-from optimrl_jax.settings import MeshSettings, ProcessSettings, Settings, freeze
-from tests.optimrl_jax.learner.groups import SETTINGS
-
-index, coordinator = int(sys.argv[1]), sys.argv[2]
-shared = {"mesh": MeshSettings(1, 2, 1), "processes": ProcessSettings(2, index, coordinator)}
-own = dataclasses.replace(SETTINGS, **shared)
-processes.join(own)
-from optimrl_jax.learner.learner import Learner
-from tests.optimrl_jax.learner.groups import copied_params, group
-from tests.optimrl_jax.model import tiny
-
-assert processes.part() == (index, 2) and jax.device_count() == 2
-learner = Learner(copied_params(), tiny.SETTINGS, own)
-first = learner.learn([group(index, reward=(1, -1, 0, 1))])
-# The second process has nothing to teach in this step, and none of them in the last.
-second = learner.learn([group(2 + index, reward=(1, -1, -1, -1) if index == 0 else (1, 1, 1, 1))])
-third = learner.learn([group(4, reward=(1, 1, 1, 1))])
-assert (second["updated"], third["updated"]) == (1.0, 0.0)
-leaves = jax.tree.leaves(multihost_utils.process_allgather(learner.trainer.state.params, tiled=True))
-np.savez(f"{index}.npz", *leaves, norm=first["grad_norm"])
-base = dataclasses.replace(freeze(Settings, json.loads(sys.argv[3])), **shared)
-for steps in (2, 4):
-    recipe = dataclasses.replace(base.sft, steps=steps)
-    sft.main(Job(settings=dataclasses.replace(base, sft=recipe), workdir=pathlib.Path("sft")))
-"""
 
 
 def address():
@@ -71,14 +41,14 @@ def address():
 
 @pytest.fixture(name="place", scope="module")
 def _place(tmp_path_factory):
-    """What two processes with one device each left: parameters after GRPO steps, and an SFT job started twice."""
+    """What two processes with one device each left, see `sharer`; in the end the second one was killed."""
     place, coordinator = tmp_path_factory.mktemp("processes"), address()
     mix = [conversations.conversation(f"Print {number}.", f"print({number})") for number in range(20)]
     conversations.jsonl(place / "mix.jsonl", mix)
     environment = os.environ | {"XLA_FLAGS": QUICK_TO_COMPILE, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", SHARED, str(index), coordinator, json.dumps(SFT)],
+            [sys.executable, "-m", "tests.optimrl_jax.learner.sharer", str(index), coordinator, json.dumps(SFT)],
             env=environment, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )
         for index in range(2)
@@ -88,24 +58,9 @@ def _place(tmp_path_factory):
     finally:
         for process in running:
             process.kill()
-    for process, output in zip(running, outputs, strict=True):
-        assert process.returncode == 0, output[-3000:]
+    assert [process.returncode for process in running] == [EXIT_MISTAKE, -signal.SIGKILL], outputs
+    assert "processes.count = 2: expected all processes to go on" in outputs[0]
     return place
-
-
-def test_two_processes_with_their_own_groups_learn_what_one_does(place):
-    alone = Learner(copied_params(), tiny.SETTINGS, SETTINGS)
-    first = alone.learn([group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, 0, 1))])
-    alone.learn([group(2, reward=(1, -1, -1, -1))])
-    expected = jax.tree.leaves(jax.device_get(alone.trainer.state.params))
-    found = [np.load(place / f"{index}.npz") for index in range(2)]
-    for one in found:
-        np.testing.assert_allclose(one["norm"], first["grad_norm"], rtol=1e-4)
-        for index, leaf in enumerate(expected):
-            # Adam's first steps are the sign of a gradient: a gradient of about 0 may take either.
-            assert (np.abs(one[f"arr_{index}"] - leaf) < 1e-3).mean() > 0.98
-    for name in found[0].files:
-        np.testing.assert_array_equal(found[0][name], found[1][name])
 
 
 def test_a_job_of_two_processes_takes_the_examples_of_one_and_resumes(place):
@@ -123,6 +78,65 @@ def test_a_job_of_two_processes_takes_the_examples_of_one_and_resumes(place):
     np.testing.assert_allclose(lines[0]["loss"], expected, rtol=1e-4)
     assert lines[3]["loss"] < lines[0]["loss"]
     assert (place / "sft" / "process_1" / "summary.json").exists()
+
+
+@pytest.fixture(name="alone", scope="module")
+def _alone(tmp_path_factory):
+    """One process that takes the four steps of the two by turns, and one step more."""
+    directory = tmp_path_factory.mktemp("alone")
+    job.by_turns(directory, job.settings_of(steps=5, **sharer.TURNS)).run()
+    return directory
+
+
+def metrics_of(directory, *names):
+    return [tuple(line[name] for name in names) for line in job.metrics(directory)]
+
+
+def weights_of(directory):
+    store = checkpoints.Checkpoints(directory, is_owner=False)
+    return jax.tree.leaves(store.restore({"params": checkpoints.abstract_params(job.MODEL)}).arrays)
+
+
+def test_processes_with_a_part_of_the_problems_each_take_the_steps_of_one_and_resume(place, alone):
+    sampled = ("step", "reward", "correct_share", "staleness", "staleness_max", "completion_tokens", "trained_tokens")
+    learned = ("loss", "grad_norm")
+    for folder in (place / "turns", place / "turns" / "process_1"):
+        np.testing.assert_allclose(metrics_of(folder, *sampled), metrics_of(alone, *sampled)[:4], rtol=1e-5)
+        np.testing.assert_allclose(metrics_of(folder, *learned), metrics_of(alone, *learned)[:4], rtol=1e-3, atol=1e-5)
+
+
+def test_one_process_goes_on_where_two_were(place, alone, tmp_path):
+    directory = shutil.copytree(place / "turns", tmp_path / "turns")
+    job.by_turns(directory, job.settings_of(steps=5, **sharer.TURNS)).run()
+    sampled = ("step", "staleness", "completion_tokens")
+    assert metrics_of(directory, *sampled) == metrics_of(alone, *sampled)
+    for one, other in zip(weights_of(directory), weights_of(alone), strict=True):
+        # Adam's first steps are the sign of a gradient: a gradient of about 0 may take either.
+        assert (np.abs(one - other) < 1e-3).mean() > 0.98
+
+
+def test_processes_with_actors_of_their_own_share_every_step_and_repeat_nothing(place):
+    folders = [place / "beside", place / "beside" / "process_1"]
+    steps, others = (job.trained(folder) for folder in folders)
+    ids = [one for step in steps for one in step]
+    assert steps == others
+    assert len(steps) == 4
+    assert len(ids) == len(set(ids)) == 4 * job.SETTINGS.grpo.problems
+    # The first process numbers its work 0, 2, ..., the second one 1, 3, ...
+    assert all({batch % 2 for batch, _ in step} == {0, 1} for step in steps)
+    same = ("step", "reward", "loss", "staleness", "trained_tokens")
+    assert metrics_of(folders[0], *same) == metrics_of(folders[1], *same)
+
+
+def test_places_are_dealt_out_in_turn_however_many_processes_there_are(monkeypatch):
+    found = []
+    for index in range(16):
+        monkeypatch.setattr(processes, "part", lambda index=index: (index, 16))
+        found.append([(step, place) for step in range(16) for place in processes.own_places(step, 3)])
+    assert [len(own) for own in found] == [3] * 16
+    assert sorted(itertools.chain(*found)) == [(step, place) for step in range(16) for place in range(3)]
+    # Nobody has its turn again before all others had theirs.
+    assert found[0] == [(0, 0), (5, 1), (10, 2)]
 
 
 MISTAKES = [
