@@ -125,7 +125,7 @@ def update_flops(model: ModelSettings, *, sequences: float, tokens: float) -> fl
 
 def _rows(names: tuple[str, ...], shape: tuple[int, ...]) -> packing.Packed:
     whole = jax.ShapeDtypeStruct(shape, jnp.int32)
-    return packing.Packed(whole, whole, whole, {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name in names})
+    return packing.Packed(whole, whole, whole, whole, {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name in names})
 
 
 def _placed(tree: typing.Any, shardings: typing.Any) -> typing.Any:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from optimrl_jax import settings as settings_lib
-from optimrl_jax.data import packing
 from optimrl_jax.learner import batches, loss, processes, update
 from optimrl_jax.learner.queue import Group
 from optimrl_jax.model import decoder
@@ -35,12 +34,8 @@ class Learner:
             batches.assemble,
             row_tokens=data.row_tokens,
             micro_rows=data.micro_rows // sharers,
-            microbatches=packing.most_microbatches(
-                grpo.problems * grpo.rollouts // sharers,
-                data.prompt_tokens + data.completion_tokens,
-                row_tokens=data.row_tokens,
-                micro_rows=data.micro_rows // sharers,
-            ),
+            microbatches=batches.most_microbatches(grpo, data, sharers=sharers),
+            shares_prompts=data.shares_prompts,
         )
 
     def learn(self, groups: Sequence[Group]) -> dict[str, float]:

@@ -159,7 +159,7 @@ def one_sequence(length: int) -> Packed:
     ones = np.ones((1, length), np.int32)
     weight = np.ones((1, length), np.float32)
     per_token = {"weight": weight, "advantage": weight, "log_prob": -weight}
-    return Packed(5 * ones, np.arange(length, dtype=np.int32)[None], ones, per_token)
+    return Packed(5 * ones, np.arange(length, dtype=np.int32)[None], ones, 0 * ones, per_token)
 
 
 def trl_rollout_ratio(directory: pathlib.Path) -> float | None:
