@@ -178,8 +178,8 @@ def _visits(layout: Layout, window: "Array", block: int) -> _Visits:
         return tokens.min(axis=0).reshape(-1, block).min(axis=1)
 
     first = least(own) // block
-    trunk_first = least(jnp.where(sees_trunk, segment + hidden_tokens, here)) // block
-    trunk_end = -least(jnp.where(sees_trunk, -(segment + trunk_tokens - 1) // block - 1, 0))
+    trunk_first = least(jnp.where(sees_trunk, segment + hidden_tokens, own)) // block
+    trunk_end = -(least(jnp.where(sees_trunk, -segment - trunk_tokens, 0)) // block)
     return _Visits(trunk_first, jnp.clip(trunk_end, trunk_first, first) - trunk_first, first)
 
 
