@@ -68,6 +68,9 @@ class ModelSettings:
         "what the backward pass computes again: nothing, all of a block, or all but products with weights",
         one_of("none", "block", "dots"),
     )
+    unroll: int = setting(
+        1, "layers of the update compiled one by one: faster, and longer to compile; 1: one for all", POSITIVE
+    )
     attention_block: int = setting(
         0, "queries and keys whose attention weights exist at once; 0: the whole row", NOT_NEGATIVE
     )
@@ -78,7 +81,7 @@ class ModelSettings:
 
 def computed_as(model: ModelSettings, own: ModelSettings) -> ModelSettings:
     """`model` with what `own` says about memory and time of training: fields that change no weight and no result."""
-    names = ("remat", "attention_block", "logits_chunk")
+    names = ("remat", "unroll", "attention_block", "logits_chunk")
     return dataclasses.replace(model, **{name: getattr(own, name) for name in names})
 
 

@@ -44,18 +44,20 @@ def staleness(group: Group, *, step: int) -> int:
 
 
 def most_microbatches(grpo: GrpoSettings, data: DataSettings, *, sharers: int = 1) -> int:
-    """Microbatches that hold any groups of one of `sharers` processes; raises SettingsError where rows are too short."""
+    """Microbatches that hold any groups of one of `sharers` processes; SettingsError where a row is too short."""
     rows = {"row_tokens": data.row_tokens, "micro_rows": data.micro_rows // sharers}
     sequences = grpo.problems * grpo.rollouts // sharers
+    longest = data.prompt_tokens + data.completion_tokens
     if not data.shares_prompts:
-        return packing.most_microbatches(sequences, data.prompt_tokens + data.completion_tokens, **rows)
-    return packing.most_shared_microbatches(
-        -(-sequences // grpo.rollouts),
-        grpo.rollouts,
-        shared=data.prompt_tokens - 1,
-        own=data.completion_tokens + 1,
-        **rows,
-    )
+        return packing.most_microbatches(sequences, longest, **rows)
+    groups, shared = -(-sequences // grpo.rollouts), data.prompt_tokens - 1
+    return packing.most_shared_microbatches(groups, grpo.rollouts, shared=shared, own=longest - shared, **rows)
+
+
+def sharing(grpo: GrpoSettings, data: DataSettings) -> tuple[int, int]:
+    """Tokens that the longest rollouts of a row have in common, and the number of these rollouts; (0, 1) for none."""
+    shared, own = data.prompt_tokens - 1, data.completion_tokens + 1
+    return (shared, min(grpo.rollouts, (data.row_tokens - shared) // own)) if data.shares_prompts else (0, 1)
 
 
 def assemble(
@@ -87,6 +89,12 @@ def assemble(
         microbatches=microbatches,
         families=families if shares_prompts else None,
     )
+
+
+def trained_tokens(kept: Kept) -> int:
+    """Tokens of the valid rollouts, prompts included: each rollout's own, whether or not it shares its prompt."""
+    lengths = [prompt_length(group.rollouts) + group.rollouts.is_completion.sum(axis=1) for group, _ in kept]
+    return sum(int(length[group.is_valid].sum()) for length, (group, _) in zip(lengths, kept, strict=True))
 
 
 def prompt_length(rollouts: Rollouts) -> int:

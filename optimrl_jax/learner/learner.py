@@ -6,8 +6,6 @@ Holds the training state and nothing else: it never samples, never runs programs
 import functools
 from collections.abc import Sequence
 
-import numpy as np
-
 from optimrl_jax import settings as settings_lib
 from optimrl_jax.learner import batches, loss, processes, update
 from optimrl_jax.learner.queue import Group
@@ -55,7 +53,7 @@ class Learner:
         return {
             **found,
             "updated": sums["is_finite"],
-            "trained_tokens": float(np.count_nonzero(packed.segments)),
+            "trained_tokens": float(batches.trained_tokens(kept)),
             "loss": sums["loss"] / self._grpo.horizon,
             "entropy": sums["entropy"] / tokens,
             "clip_share": sums["clipped"] / tokens,

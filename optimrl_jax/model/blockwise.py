@@ -130,9 +130,7 @@ def _backward(block: int, kept: tuple, grad: "Float[Array, 's m g t d']") -> tup
 
     def of_block(carry: tuple["Array", "Array"], part: tuple["Array", _Visits]) -> tuple[tuple, "Array"]:
         index, visits = part
-        own, own_grad, own_total, own_along = (
-            _at(x, index, block, axis=3) for x in (query, grad, log_total, along)
-        )
+        own, own_grad, own_total, own_along = (_at(x, index, block, axis=3) for x in (query, grad, log_total, along))
 
         def visit(number: "Int[Array, '']", found: _Grads) -> _Grads:
             other = visits.block(number)

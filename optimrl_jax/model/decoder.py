@@ -150,6 +150,7 @@ class Decoder(nn.Module):
             split_rngs={"params": True},
             in_axes=(nn.broadcast, nn.broadcast, nn.broadcast, nn.broadcast, 0),
             length=c.layers,
+            unroll=c.unroll,
         )
         x, kept = stack(c, name="layers")(x, by, seen, None, 0, windows)
         return RMSNorm(c.norm_epsilon, name="final_norm")(x), kept
