@@ -145,7 +145,7 @@ class Decoder(nn.Module):
             seen = attention.visible_in_rows(layout, layout)
             seen = attention.Sight(seen, layout.positions, layout.positions) if c.window else seen
         stack = nn.scan(
-            rematerialized(Block, c.remat),
+            rematerialized(Block, c.remat, is_unrolled=c.unroll > 1),
             variable_axes={"params": 0},
             split_rngs={"params": True},
             in_axes=(nn.broadcast, nn.broadcast, nn.broadcast, nn.broadcast, 0),

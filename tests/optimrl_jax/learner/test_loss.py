@@ -22,7 +22,7 @@ OBJECTIVE = jax.jit(
     )
 )
 
-LEAN = {"attention_block": 4, "logits_chunk": 3}
+LEAN = {"attention_block": 4, "logits_chunk": 3, "unroll": 2}
 
 
 def moved(by: float = 0.02) -> dict:
