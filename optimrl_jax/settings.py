@@ -68,6 +68,9 @@ class ModelSettings:
         "what the backward pass computes again: nothing, all of a block, or all but products with weights",
         one_of("none", "block", "dots"),
     )
+    unroll: int = setting(
+        1, "layers of the update compiled one by one: faster, and longer to compile; 1: one for all", POSITIVE
+    )
     attention_block: int = setting(
         0, "queries and keys whose attention weights exist at once; 0: the whole row", NOT_NEGATIVE
     )
@@ -78,7 +81,7 @@ class ModelSettings:
 
 def computed_as(model: ModelSettings, own: ModelSettings) -> ModelSettings:
     """`model` with what `own` says about memory and time of training: fields that change no weight and no result."""
-    names = ("remat", "attention_block", "logits_chunk")
+    names = ("remat", "unroll", "attention_block", "logits_chunk")
     return dataclasses.replace(model, **{name: getattr(own, name) for name in names})
 
 
@@ -91,6 +94,7 @@ class DataSettings:
     completion_tokens: int = setting(48, "longest completion, tokens", POSITIVE)
     row_tokens: int = setting(256, "length of the rows that sequences are packed into, tokens", POSITIVE)
     micro_rows: int = setting(8, "packed rows whose gradients are computed at once", POSITIVE)
+    shares_prompts: bool = setting(True, "a GRPO update processes a prompt once for the rollouts of it in a row")
     slots: int = setting(0, "rollouts sampled side by side, each replaced as it ends; 0: all at once", NOT_NEGATIVE)
     stop: tuple[str, ...] = setting((), "texts that end a completion, beside its end token", TEXTS)
 

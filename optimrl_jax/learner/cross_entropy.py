@@ -101,11 +101,12 @@ def _backward(temperature: float, axes: str, kept: tuple["Array", ...], grads: S
         scores_grad = ((is_target - share) * (grad / temperature)[..., None]).astype(hidden.dtype)
         product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
         hidden_grad = product(f"stv,{axes}->stw", scores_grad, narrow)
-        return table_grad + product(f"stv,stw->{axes}", scores_grad, own_hidden), hidden_grad.astype(hidden.dtype)
+        # This order transposes the hidden states and not the scores, which are many times larger.
+        return table_grad + product("stw,stv->wv", own_hidden, scores_grad), hidden_grad.astype(hidden.dtype)
 
-    zeros = jnp.zeros(table.shape, jnp.float32)
+    zeros = jnp.zeros((hidden.shape[-1], table.shape[axes.index("v")]), jnp.float32)
     table_grad, hidden_grad = jax.lax.scan(advance, zeros, (hidden, targets, total, grads.log_prob))
-    return hidden_grad, table_grad.astype(table.dtype), None
+    return hidden_grad, jnp.einsum(f"wv->{axes}", table_grad).astype(table.dtype), None
 
 
 _chunked.defvjp(_forward, _backward)

@@ -18,7 +18,7 @@ import rich.table
 from optimrl_jax import environment, rewards
 from optimrl_jax.commands import Job, UserError
 from optimrl_jax.data import corpus, packing
-from optimrl_jax.learner import footprint, learner, loss, processes, update, workdir
+from optimrl_jax.learner import batches, footprint, learner, loss, processes, update, workdir
 from optimrl_jax.learner import mesh as mesh_lib
 from optimrl_jax.model import decoder
 from optimrl_jax.settings import ModelSettings, Settings
@@ -31,7 +31,8 @@ GIB = 2**30
 class Update:
     """What is lowered: an objective by model shape, the per-token values it reads, a recipe, and the size of a step.
 
-    A step has `tokens` at most, in sequences of at most `longest`, which fit `microbatches`.
+    A step has `tokens` at most, in sequences of at most `longest`, which fit `microbatches`; of these sequences
+    `members` at a time process their first `shared` tokens together.
     """
 
     title: str
@@ -42,6 +43,8 @@ class Update:
     tokens: int
     microbatches: int
     is_budget: bool = False
+    shared: int = 0
+    members: int = 1
 
 
 def supervised(settings: Settings) -> Update:
@@ -64,6 +67,7 @@ def surrogate(settings: Settings) -> Update:
     """The update of a GRPO job; raises SettingsError where a row is shorter than prompt and completion."""
     data, sequences = settings.data, settings.grpo.problems * settings.grpo.rollouts
     longest = data.prompt_tokens + data.completion_tokens
+    shared, members = batches.sharing(settings.grpo, data)
     return Update(
         "GRPO",
         lambda model: learner.objective(model, settings.grpo),
@@ -71,7 +75,9 @@ def surrogate(settings: Settings) -> Update:
         update.optimizer_of(settings.grpo, ends_at=1.0),
         longest,
         sequences * longest,
-        packing.most_microbatches(sequences, longest, row_tokens=data.row_tokens, micro_rows=data.micro_rows),
+        batches.most_microbatches(settings.grpo, data),
+        shared=shared,
+        members=members,
     )
 
 
@@ -100,7 +106,10 @@ def figures(planned: Update, settings: Settings) -> tuple[list[footprint.Paramet
     typical = planned.longest * device.length_share
     # A budget of tokens is used up whatever the lengths are.
     tokens = planned.tokens * (1.0 if planned.is_budget else device.length_share)
-    flops = footprint.update_flops(model, sequences=tokens / typical, tokens=typical)
+    shared = planned.shared * device.length_share
+    flops = footprint.update_flops(
+        model, sequences=tokens / typical, tokens=typical, shared=shared, members=planned.members
+    )
     return footprint.parameters(state.params), {
         "devices": mesh.size,
         "parameters": count,

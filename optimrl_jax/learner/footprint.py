@@ -111,21 +111,27 @@ def matrix_parameters(model: ModelSettings) -> int:
     return model.layers * (attention + 3 * model.width * model.mlp_width) + model.width * model.vocabulary
 
 
-def update_flops(model: ModelSettings, *, sequences: float, tokens: float) -> float:
+def update_flops(
+    model: ModelSettings, *, sequences: float, tokens: float, shared: float = 0, members: int = 1
+) -> float:
     """Floating-point operations of one update over `sequences` of `tokens` each, without what is recomputed.
 
     6 for each token and parameter of a matrix product, and 12 heads head_width a layer for each of the t (t + 1) / 2
-    pairs of tokens that causal attention leaves.
+    pairs of tokens that causal attention leaves. Of every `members` sequences, all but one are spared the first
+    `shared` tokens and the pairs among these.
     """
-    products = 2 * BACKWARD_AND_FORWARD * matrix_parameters(model) * tokens
+    spared = 1 - 1 / members
+    products = 2 * BACKWARD_AND_FORWARD * matrix_parameters(model) * (tokens - spared * shared)
     features = model.layers * model.heads * model.head_width
-    attention = 2 * BACKWARD_AND_FORWARD * tokens * (tokens + 1) * features
-    return sequences * (products + attention)
+    pairs = tokens * (tokens + 1) - spared * shared * (shared + 1)
+    return sequences * (products + 2 * BACKWARD_AND_FORWARD * pairs * features)
 
 
 def _rows(names: tuple[str, ...], shape: tuple[int, ...]) -> packing.Packed:
     whole = jax.ShapeDtypeStruct(shape, jnp.int32)
-    return packing.Packed(whole, whole, whole, {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name in names})
+    return packing.Packed(
+        whole, whole, whole, whole, {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name in names}
+    )
 
 
 def _placed(tree: typing.Any, shardings: typing.Any) -> typing.Any:

@@ -6,10 +6,7 @@ Holds the training state and nothing else: it never samples, never runs programs
 import functools
 from collections.abc import Sequence
 
-import numpy as np
-
 from optimrl_jax import settings as settings_lib
-from optimrl_jax.data import packing
 from optimrl_jax.learner import batches, loss, processes, update
 from optimrl_jax.learner.queue import Group
 from optimrl_jax.model import decoder
@@ -35,12 +32,8 @@ class Learner:
             batches.assemble,
             row_tokens=data.row_tokens,
             micro_rows=data.micro_rows,
-            microbatches=packing.most_microbatches(
-                grpo.problems * grpo.rollouts,
-                data.prompt_tokens + data.completion_tokens,
-                row_tokens=data.row_tokens,
-                micro_rows=data.micro_rows,
-            ),
+            microbatches=batches.most_microbatches(grpo, data),
+            shares_prompts=data.shares_prompts,
         )
 
     def learn(self, groups: Sequence[Group]) -> dict[str, float]:
@@ -59,7 +52,7 @@ class Learner:
         return {
             **found,
             "updated": sums["is_finite"],
-            "trained_tokens": float(np.count_nonzero(packed.segments)),
+            "trained_tokens": float(batches.trained_tokens(kept)),
             "loss": sums["loss"] / self._grpo.horizon,
             "entropy": sums["entropy"] / tokens,
             "clip_share": sums["clipped"] / tokens,

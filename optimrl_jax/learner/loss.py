@@ -23,11 +23,17 @@ Sums = dict[str, "Float[Array, '']"]
 def scores(params: decoder.Params, settings: ModelSettings, rows: Packed, *, temperature: float = 1.0) -> Scores:
     """Log-probability and entropy of each token given what stands before it; 0 at the start of a row.
 
-    At the first token of a later segment the value belongs to the segment before: mask it (prompts are never trained).
+    At the first token of a later segment or branch the value belongs to the one before: mask it (prompts are never
+    trained, and a branch begins with the last token of its prompt).
     `settings.logits_chunk` says how many tokens of a row have scores over the vocabulary in memory at once; 0 is all.
     """
     hidden, _ = decoder.hidden_states(
-        params, settings, tokens=rows.tokens, positions=rows.positions, segments=rows.segments
+        params,
+        settings,
+        tokens=rows.tokens,
+        positions=rows.positions,
+        segments=rows.segments,
+        branches=rows.branches,
     )
     score = cross_entropy.dense
     if settings.logits_chunk:

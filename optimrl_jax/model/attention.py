@@ -1,7 +1,8 @@
 """Rotary positions, visibility and grouped-query attention: what a token sees and how it sums it up.
 
-Pure functions between the projections of a decoder block. Visibility is decided here and nowhere else: by segment
-(packed sequences never see each other), by position (causal, wherever padding lies) and by an optional window.
+Pure functions between the projections of a decoder block. Visibility is decided here and nowhere else: by segment and
+branch (packed sequences see nothing of each other but a trunk that they share), by position (causal, wherever padding
+lies) and by an optional window.
 """
 
 import math
@@ -46,19 +47,36 @@ def visible(
     query_positions: "Int[Array, 's t']",
     key_positions: "Int[Array, 's u']",
     *,
-    query_segments: "Int[Array, 's t'] | None" = None,
-    key_segments: "Int[Array, 's u'] | None" = None,
     window: "int | Int[Array, '']" = NO_WINDOW,
 ) -> "Bool[Array, 's t u']":
-    """True where a query may see a key: same segment, not later, among the last `window` positions, itself included.
+    """True where a query may see a key of its sequence: not later, among the last `window` positions, itself included.
 
     A negative key position marks an empty slot, which nobody sees.
     """
     q, k = query_positions[:, :, None], key_positions[:, None, :]
-    seen = (k >= 0) & (k <= q) & (q - k < window)
-    if query_segments is not None and key_segments is not None:
-        seen &= query_segments[:, :, None] == key_segments[:, None, :]
-    return seen
+    return (k >= 0) & (k <= q) & (q - k < window)
+
+
+class Layout(typing.NamedTuple):
+    """Where the tokens of packed rows stand: int32[s, t] each.
+
+    The tokens of a segment are neighbours, those of its trunk (branch 0) before its branches. Positions count from 0 in
+    a segment and go on from the trunk's end in each branch. Segment 0 is padding.
+    """
+
+    positions: "Int[Array, 's t']"
+    segments: "Int[Array, 's t']"
+    branches: "Int[Array, 's t']"
+
+
+def visible_in_rows(
+    query: Layout, key: Layout, *, window: "int | Int[Array, '']" = NO_WINDOW
+) -> "Bool[Array, 's t u']":
+    """`visible` in packed rows: of its own segment alone a query sees the trunk and its own branch."""
+    same = query.segments[:, :, None] == key.segments[:, None, :]
+    other = key.branches[:, None, :]
+    same &= (other == 0) | (other == query.branches[:, :, None])
+    return same & visible(query.positions, key.positions, window=window)
 
 
 class Sight(typing.NamedTuple):

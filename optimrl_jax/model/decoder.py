@@ -68,7 +68,7 @@ class Attention(nn.Module):
         new = KeyValue(key.swapaxes(1, 2), value.swapaxes(1, 2))
         if past is not None:
             new = cache.write(past, new, slot)
-        if isinstance(seen, blockwise.Layout):
+        if isinstance(seen, attention.Layout):
             block = self.settings.attention_block
             summed = blockwise.attend(query, new.key, new.value, seen, block=block, window=window)
         else:
@@ -92,8 +92,8 @@ class Mlp(nn.Module):
 class Block(nn.Module):
     """One decoder block; with `past`, the new keys and values are first written there at `slot`.
 
-    `seen` is a mask, or what stands for one: beside a `window` an `attention.Sight` that it narrows, or a
-    `blockwise.Layout` for attention block by block.
+    `seen` is a mask, or what stands for one: beside a `window` an `attention.Sight` that it narrows, or an
+    `attention.Layout` for attention block by block.
     """
 
     settings: ModelSettings
@@ -127,29 +127,30 @@ class Decoder(nn.Module):
 
     @nn.compact
     def __call__(
-        self, tokens: "Int[Array, 's t']", positions: "Int[Array, 's t']", segments: "Int[Array, 's t']"
+        self, tokens: "Int[Array, 's t']", layout: attention.Layout
     ) -> tuple["Float[Array, 's t w']", KeyValue]:
         """Final hidden states, and the keys and values of all layers with a leading layer axis.
 
-        `positions` count from 0 within each segment; tokens of segment 0 are padding and see only each other.
+        Tokens of segment 0 are padding and see only each other.
         """
         c = self.settings
         table = self.param("embedding", _INIT, (c.vocabulary, c.width))
         if not c.has_tied_embeddings:
             self.param("unembedding", _INIT, (c.width, c.vocabulary))
         x = table[tokens].astype(jnp.dtype(c.compute_dtype))
-        by = rotary.rotation(positions, c)
+        by = rotary.rotation(layout.positions, c)
         windows = jnp.asarray(layer_windows(c), jnp.int32) if c.window else None
-        seen = blockwise.Layout(positions, segments)
+        seen = layout
         if not c.attention_block:
-            seen = attention.visible(positions, positions, query_segments=segments, key_segments=segments)
-            seen = attention.Sight(seen, positions, positions) if c.window else seen
+            seen = attention.visible_in_rows(layout, layout)
+            seen = attention.Sight(seen, layout.positions, layout.positions) if c.window else seen
         stack = nn.scan(
-            rematerialized(Block, c.remat),
+            rematerialized(Block, c.remat, is_unrolled=c.unroll > 1),
             variable_axes={"params": 0},
             split_rngs={"params": True},
             in_axes=(nn.broadcast, nn.broadcast, nn.broadcast, nn.broadcast, 0),
             length=c.layers,
+            unroll=c.unroll,
         )
         x, kept = stack(c, name="layers")(x, by, seen, None, 0, windows)
         return RMSNorm(c.norm_epsilon, name="final_norm")(x), kept
@@ -158,7 +159,7 @@ class Decoder(nn.Module):
 def initial(settings: ModelSettings, key: jax.Array) -> Params:
     """Random parameters: normal with standard deviation 0.02, norms at one, biases at zero; float32."""
     dummy = jnp.zeros((1, 1), jnp.int32)
-    return Decoder(settings).init(key, dummy, dummy, dummy + 1)["params"]
+    return Decoder(settings).init(key, dummy, attention.Layout(dummy, dummy + 1, dummy))["params"]
 
 
 def abstract(settings: ModelSettings) -> Params:
@@ -173,9 +174,14 @@ def hidden_states(
     tokens: "Int[Array, 's t']",
     positions: "Int[Array, 's t']",
     segments: "Int[Array, 's t']",
+    branches: "Int[Array, 's t'] | None" = None,
 ) -> tuple["Float[Array, 's t w']", KeyValue]:
-    """Final hidden states [s, t, width] and the stacked keys and values of every layer."""
-    return Decoder(settings).apply({"params": params}, tokens, positions, segments)
+    """Final hidden states [s, t, width] and the stacked keys and values of every layer.
+
+    See `attention.Layout` for where tokens stand; without `branches` no sequences share a trunk.
+    """
+    layout = attention.Layout(positions, segments, jnp.zeros_like(segments) if branches is None else branches)
+    return Decoder(settings).apply({"params": params}, tokens, layout)
 
 
 def logits(params: Params, hidden: "Float[Array, '*rest w']") -> "Float[Array, '*rest v']":

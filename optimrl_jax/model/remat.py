@@ -16,12 +16,13 @@ POLICIES = {
 }
 
 
-def rematerialized(block: type[nn.Module], remat: str) -> type[nn.Module]:
+def rematerialized(block: type[nn.Module], remat: str, *, is_unrolled: bool) -> type[nn.Module]:
     """`block` under the policy `remat`: what its backward pass keeps beside the input of the block.
 
     "none" keeps everything, "block" what blockwise attention found, "dots" also the results of products with weights.
-    For blocks that are scanned: there the loop already keeps the compiler from sharing what is computed twice.
+    For blocks that are scanned: there the loop already keeps the compiler from sharing what is computed twice, unless
+    it is unrolled.
     """
     if remat == "none":
         return block
-    return nn.remat(block, policy=POLICIES[remat], prevent_cse=False)
+    return nn.remat(block, policy=POLICIES[remat], prevent_cse=is_unrolled)

@@ -23,7 +23,7 @@ import numpy as np
 
 from optimrl_jax.arrays import Rollouts
 from optimrl_jax.data.packing import Packed
-from optimrl_jax.learner import footprint, streams
+from optimrl_jax.learner import batches, footprint, streams
 from optimrl_jax.learner.learner import Learner
 from optimrl_jax.learner.queue import Group
 from optimrl_jax.model import decoder, sampling
@@ -86,6 +86,8 @@ def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
     update_s, update_cpu_s = best(lambda: learner.learn(groups), repeats=repeats)
     tokens = settings.data.prompt_tokens + steps
     context = settings.data.prompt_tokens + steps / 2
+    shared, members = batches.sharing(settings.grpo, settings.data)
+    flops = footprint.update_flops(settings.model, sequences=rows, tokens=tokens, shared=shared, members=members)
     peak = machine.peak(settings.model.compute_dtype)
     read_bytes = steps * model_costs.decode_bytes(settings.model, rows=rows, context=context)
     return {
@@ -93,7 +95,7 @@ def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
         "generate_tokens_per_cpu_s": rows * steps / generate_cpu_s,
         "update_tokens_per_s": trained / update_s,
         "update_tokens_per_cpu_s": trained / update_cpu_s,
-        "mfu": footprint.update_flops(settings.model, sequences=rows, tokens=tokens) / update_s / peak.flops_per_s,
+        "mfu": flops / update_s / peak.flops_per_s,
         "bandwidth_share": read_bytes / generate_s / peak.bytes_per_s,
         "peak_flops_per_s": peak.flops_per_s,
         "peak_bytes_per_s": peak.bytes_per_s,
@@ -159,7 +161,7 @@ def one_sequence(length: int) -> Packed:
     ones = np.ones((1, length), np.int32)
     weight = np.ones((1, length), np.float32)
     per_token = {"weight": weight, "advantage": weight, "log_prob": -weight}
-    return Packed(5 * ones, np.arange(length, dtype=np.int32)[None], ones, per_token)
+    return Packed(5 * ones, np.arange(length, dtype=np.int32)[None], ones, 0 * ones, per_token)
 
 
 def trl_rollout_ratio(directory: pathlib.Path) -> float | None:

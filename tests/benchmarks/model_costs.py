@@ -44,7 +44,7 @@ def compiled_update(model: ModelSettings, *, rows: int, row_tokens: int) -> jax.
     """Loss and gradients of packed rows, compiled; call it with parameters and `Packed` rows."""
     whole = jax.ShapeDtypeStruct((rows, row_tokens), jnp.int32)
     real = jax.ShapeDtypeStruct((rows, row_tokens), jnp.float32)
-    packed = Packed(whole, whole, whole, dict.fromkeys(("weight", "advantage", "log_prob"), real))
+    packed = Packed(whole, whole, whole, whole, dict.fromkeys(("weight", "advantage", "log_prob"), real))
     params = decoder.abstract(model)
     objective = functools.partial(OBJECTIVE, settings=model)
     return jax.jit(jax.value_and_grad(objective, has_aux=True)).lower(params, packed).compile()

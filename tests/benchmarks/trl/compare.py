@@ -26,8 +26,9 @@ SHAPE = {
     "completion_tokens": 48,
     "problems": 6,
     "rollouts": 16,
-    "micro_rows": 8,
-    "logits_chunk": 48,
+    "micro_rows": 2,
+    "attention_block": 24,
+    "logits_chunk": 64,
     "updates": 12,
 }
 WARM_UP = 3

@@ -24,11 +24,14 @@ END = 1
 
 
 def settings_of(shape: dict) -> Settings:
-    """Rows of one rollout each: all have the same length, so that nothing is padded."""
-    base = Settings(model=dataclasses.replace(ModelSettings(), **shape["model"], logits_chunk=shape["logits_chunk"]))
-    tokens = shape["prompt_tokens"] + shape["completion_tokens"]
-    sizes = {"prompt_tokens": shape["prompt_tokens"], "completion_tokens": shape["completion_tokens"]}
-    data = dataclasses.replace(base.data, **sizes, row_tokens=tokens, micro_rows=shape["micro_rows"])
+    """Rows of one group each, in which its rollouts share the prompt."""
+    computed = {name: shape[name] for name in ("attention_block", "logits_chunk")}
+    model = dataclasses.replace(ModelSettings(), **shape["model"], **computed, unroll=shape["model"]["layers"])
+    base = Settings(model=model)
+    sizes = {name: shape[name] for name in ("prompt_tokens", "completion_tokens", "micro_rows")}
+    # A branch begins with the last token of the prompt.
+    tokens = shape["prompt_tokens"] - 1 + shape["rollouts"] * (shape["completion_tokens"] + 1)
+    data = dataclasses.replace(base.data, **sizes, row_tokens=tokens)
     grpo = dataclasses.replace(base.grpo, problems=shape["problems"], rollouts=shape["rollouts"])
     return dataclasses.replace(base, data=data, grpo=grpo)
 

@@ -21,14 +21,15 @@ SETTINGS: Settings = freeze(
 
 @functools.cache
 def group(seed: int, *, version: int = 0, reward: tuple[float, ...] | None = None, rollouts: int = 4) -> Group:
-    """Rollouts of random tokens and lengths with the log-probabilities that the tiny decoder gives them."""
+    """Rollouts of one prompt, of random tokens and lengths, with the log-probabilities that the tiny decoder gives."""
     draw = np.random.default_rng(seed)
     tokens = np.zeros((rollouts, 12), np.int32)
     is_completion = np.zeros((rollouts, 12), bool)
     log_prob = np.zeros((rollouts, 12), np.float32)
+    tokens[:, :3] = draw.integers(2, 40, 3)
     for row in range(rollouts):
         length = int(draw.integers(2, 9))
-        tokens[row, : 3 + length] = draw.integers(2, 40, 3 + length)
+        tokens[row, 3 : 3 + length] = draw.integers(2, 40, length)
         is_completion[row, 3 : 3 + length] = True
         log_prob[row, 3 : 3 + length] = tiny.log_probs(tiny.params(), tiny.SETTINGS, tokens[row])[2 : 2 + length]
     rewards = draw.choice([-1.0, 0.0, 1.0], rollouts) if reward is None else np.asarray(reward)

@@ -45,6 +45,9 @@ def test_operations_of_one_update_worked_by_hand():
     # Five sequences of 3 tokens: 6 visible pairs each, 2 layers of 6 features of heads.
     flops = footprint.update_flops(shape, sequences=5, tokens=3)
     assert flops == 5 * (6 * 292 * 3 + 12 * 12 * 6)
+    # Of 6 sequences of 3 tokens, 2 at a time process the first 2 tokens and their 3 pairs once.
+    shared = footprint.update_flops(shape, sequences=6, tokens=3, shared=2, members=2)
+    assert shared == 3 * (6 * 292 * 4 + 12 * 12 * 9)
     untied = dataclasses.replace(shape, has_tied_embeddings=False)
     assert footprint.update_flops(untied, sequences=5, tokens=3) == flops
 

@@ -22,7 +22,7 @@ OBJECTIVE = jax.jit(
     )
 )
 
-LEAN = {"attention_block": 4, "logits_chunk": 3}
+LEAN = {"attention_block": 4, "logits_chunk": 3, "unroll": 2}
 
 
 def moved(by: float = 0.02) -> dict:
@@ -30,9 +30,11 @@ def moved(by: float = 0.02) -> dict:
     return jax.tree.map(lambda x: x + by * np.sin(np.arange(x.size)).reshape(x.shape).astype(x.dtype), copied_params())
 
 
-def packed_rows(groups, *, row_tokens: int = 16, rows: int = 8):
+def packed_rows(groups, *, row_tokens: int = 16, rows: int = 8, shares_prompts: bool = True):
     kept, _ = batches.select(groups, step=0, max_staleness=30)
-    packed, _ = batches.assemble(kept, row_tokens=row_tokens, micro_rows=rows, microbatches=1)
+    packed, _ = batches.assemble(
+        kept, row_tokens=row_tokens, micro_rows=rows, microbatches=1, shares_prompts=shares_prompts
+    )
     return jax.tree.map(lambda x: x[0], packed), kept
 
 
@@ -56,12 +58,15 @@ def test_the_loss_equals_a_loop_over_tokens_of_unpacked_rollouts():
     assert abs(float(sums["clipped"]) - clipped) <= 1
 
 
-def test_gradients_of_packed_rows_equal_those_of_single_rollouts():
+@pytest.mark.parametrize("shares_prompts", [False, True])
+def test_gradients_of_packed_rows_equal_those_of_single_rollouts(shares_prompts):
     groups = [group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, -1, -1))]
+    rows = packed_rows(groups, shares_prompts=shares_prompts)[0]
+    assert (rows.branches.max() > 1) == shares_prompts
     params = moved()
-    (value, _), together = OBJECTIVE(params, packed_rows(groups)[0])
+    (value, _), together = OBJECTIVE(params, rows)
     # Rows of 12 tokens hold one rollout each.
-    (alone_value, _), alone = OBJECTIVE(params, packed_rows(groups, row_tokens=12)[0])
+    (alone_value, _), alone = OBJECTIVE(params, packed_rows(groups, row_tokens=12, shares_prompts=False)[0])
     np.testing.assert_allclose(value, alone_value, rtol=1e-4)
     for left, right in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
         np.testing.assert_allclose(left, right, atol=2e-3 * max(1.0, float(np.abs(right).max())))
@@ -104,11 +109,13 @@ def test_blocks_chunks_and_what_is_computed_again_change_no_loss_and_no_gradient
         np.testing.assert_allclose(one, other, atol=2e-3 * max(1.0, float(np.abs(other).max())))
 
 
-def test_a_packed_row_in_blocks_has_the_gradients_of_single_rollouts_in_dense_rows():
+@pytest.mark.parametrize("shares_prompts", [False, True])
+def test_a_packed_row_in_blocks_has_the_gradients_of_single_rollouts_in_dense_rows(shares_prompts):
     groups = [group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, -1, -1))]
+    rows = packed_rows(groups, row_tokens=32, rows=4, shares_prompts=shares_prompts)[0]
     params = moved()
-    (value, _), together = lean("block")(params, packed_rows(groups, row_tokens=32, rows=4)[0])
-    (alone_value, _), alone = OBJECTIVE(params, packed_rows(groups, row_tokens=12)[0])
+    (value, _), together = lean("block")(params, rows)
+    (alone_value, _), alone = OBJECTIVE(params, packed_rows(groups, row_tokens=12, shares_prompts=False)[0])
     np.testing.assert_allclose(value, alone_value, rtol=1e-4)
     for left, right in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
         np.testing.assert_allclose(left, right, atol=2e-3 * max(1.0, float(np.abs(right).max())))

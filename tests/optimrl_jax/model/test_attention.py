@@ -17,7 +17,8 @@ def test_a_window_of_three_lets_a_token_see_exactly_three_keys():
 def test_segments_and_empty_slots_are_never_seen():
     positions = np.array([[0, 1, 0, 1]])
     segments = np.array([[1, 1, 2, 2]])
-    seen = attention.visible(positions, positions, query_segments=segments, key_segments=segments)
+    layout = attention.Layout(positions, segments, np.zeros_like(segments))
+    seen = attention.visible_in_rows(layout, layout)
     assert seen[0].astype(int).tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
     slots = np.array([[0, -1, 1, -1]])
     assert attention.visible(np.array([[1]]), slots)[0].tolist() == [[True, False, True, False]]

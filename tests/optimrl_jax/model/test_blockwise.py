@@ -13,19 +13,21 @@ from optimrl_jax.model import attention, blockwise
 HEADS, KV_HEADS, HEAD_WIDTH = 4, 2, 8
 
 
-def packed_layout(rows: list[list[int]], row_tokens: int) -> blockwise.Layout:
-    """Segments of the given lengths in each row, padding after them."""
-    positions, segments = np.zeros((2, len(rows), row_tokens), np.int32)
+def packed_layout(rows: list[list[tuple[int, ...]]], row_tokens: int) -> attention.Layout:
+    """In each row segments of a trunk and branches of the given lengths, padding after them."""
+    positions, segments, branches = np.zeros((3, len(rows), row_tokens), np.int32)
     for row, lengths in enumerate(rows):
         start = 0
-        for segment, length in enumerate(lengths, start=1):
-            positions[row, start : start + length] = np.arange(length)
-            segments[row, start : start + length] = segment
-            start += length
-    return blockwise.Layout(positions, segments)
+        for segment, parts in enumerate(lengths, start=1):
+            for branch, length in enumerate(parts):
+                at = slice(start, start + length)
+                positions[row, at] = np.arange(length) + (parts[0] if branch else 0)
+                segments[row, at], branches[row, at] = segment, branch
+                start += length
+    return attention.Layout(positions, segments, branches)
 
 
-def arrays_of(layout: blockwise.Layout, *, seed: int) -> tuple[np.ndarray, ...]:
+def arrays_of(layout: attention.Layout, *, seed: int) -> tuple[np.ndarray, ...]:
     """Query, key and value, and a weight for each output that is 0 in padding."""
     s, t = layout.positions.shape
     draw = np.random.default_rng(seed)
@@ -35,14 +37,7 @@ def arrays_of(layout: blockwise.Layout, *, seed: int) -> tuple[np.ndarray, ...]:
 
 
 def dense(query, key, value, layout, window):
-    seen = attention.visible(
-        layout.positions,
-        layout.positions,
-        query_segments=layout.segments,
-        key_segments=layout.segments,
-        window=window,
-    )
-    return attention.attend(query, key, value, seen)
+    return attention.attend(query, key, value, attention.visible_in_rows(layout, layout, window=window))
 
 
 @functools.partial(jax.jit, static_argnames="attend")
@@ -61,10 +56,12 @@ def in_blocks_of(block: int):
     )
 
 
-ROWS = st.lists(st.lists(st.integers(1, 12), max_size=4).filter(lambda row: sum(row) <= 23), min_size=2, max_size=2)
+SEGMENT = st.builds(lambda trunk, own: (trunk, *own), st.integers(0, 9), st.lists(st.integers(1, 12), max_size=4))
+ROW = st.lists(SEGMENT, max_size=4).filter(lambda row: sum(map(sum, row)) <= 23)
+ROWS = st.lists(ROW, min_size=2, max_size=2)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     rows=ROWS,
     block=st.sampled_from([1, 5, 32]),
@@ -82,15 +79,28 @@ def test_blocks_equal_the_dense_rows_with_their_gradients(rows, block, window, s
         np.testing.assert_allclose(grad, expected_grad, rtol=1e-3, atol=2e-5)
 
 
+def visited(
+    rows: list[list[tuple[int, ...]]], row_tokens: int, *, window: int = attention.NO_WINDOW
+) -> list[list[int]]:
+    visits = blockwise._visits(packed_layout(rows, row_tokens), jnp.int32(window), 4)
+    each = [jax.tree.map(lambda x, n=n: x[n], visits) for n in range(row_tokens // 4)]
+    return [[int(one.block(number)) for number in range(int(one.count(n)))] for n, one in enumerate(each)]
+
+
 def test_blocks_of_keys_before_the_segments_or_the_window_are_never_visited():
-    _, first = blockwise._blocks(packed_layout([[8, 8]], 20), jnp.int32(attention.NO_WINDOW), 4)
-    assert first.tolist() == [0, 0, 2, 2, 4]
-    _, first = blockwise._blocks(packed_layout([[20]], 20), jnp.int32(3), 4)
-    assert first.tolist() == [0, 0, 1, 2, 3]
+    assert visited([[(8,), (8,)]], 20) == [[0], [0, 1], [2], [2, 3], [4]]
+    assert visited([[(20,)]], 20, window=3) == [[0], [0, 1], [1, 2], [2, 3], [3, 4]]
+
+
+def test_a_branch_visits_its_trunk_and_itself_but_no_branch_before_it():
+    assert visited([[(6, 6, 8, 4)]], 24) == [[0], [0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 3, 4], [0, 1, 5]]
+    # The last branch is as far from the trunk's end as the first one, though farther in the row.
+    assert visited([[(8, 4, 4, 4)]], 20, window=3) == [[0], [0, 1], [1, 2], [1, 3], [1, 4]]
+    assert visited([[(4, 4)], [(2, 2, 2, 2)]], 8) == [[0], [0, 1]]
 
 
 def test_keys_of_another_segment_do_not_move_a_query():
-    layout = packed_layout([[6, 7]], 16)
+    layout = packed_layout([[(6,), (7,)]], 16)
     query, key, value, _ = arrays_of(layout, seed=3)
     before = blockwise.attend(query, key, value, layout, block=4)
     changed = [np.where((layout.segments == 1)[:, None, :, None], x + 50, x) for x in (key, value)]
