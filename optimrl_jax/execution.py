@@ -105,9 +105,19 @@ class Executor:
             # The problem's own time limit is a contest's, for its own machine: all families run under one cap (L3052).
             limits=protocol.Limits(wall_s=self._settings.limit_s, memory_bytes=record.memory_limit_bytes),
             repeats=self._settings.repeats,
+            precision=self._settings.precision,
+            decisions_s=self._decisions_s(record, tests),
             stops_early=stops_early,
             optimization_tests=record.tests_of(frozenset({int(arrays.TestKind.OPTIMIZATION)})),
         )
+
+    def _decisions_s(self, record: ProblemRecord, tests: Sequence[int]) -> tuple[float, ...] | None:
+        """Stored seconds at which a program passes the percentile that decides; the limit where a test has none."""
+        if not self._settings.decision_percent or self._settings.repeats == 1:
+            return None
+        usable_s = [record.duration_s[test][record.is_usable[test]] for test in tests]
+        percent, limit_s = self._settings.decision_percent, self._settings.limit_s
+        return tuple(float(np.percentile(found_s, percent)) if len(found_s) else limit_s for found_s in usable_s)
 
     def _suite_of(self, record: ProblemRecord) -> str:
         if record.id not in self._suites:

@@ -189,7 +189,17 @@ class SandboxSettings:
     address: str = setting("local", "local, docker, or http(s)://host:port of services, separated by commas")
     workers: int = setting(2, "programs timed at the same time by the local backend", POSITIVE)
     limit_s: float = setting(10.0, "cap of one run, s", POSITIVE)
-    repeats: int = setting(1, "timed executions of each test", POSITIVE)
+    repeats: int = setting(1, "most timed executions of a test, on average over those of a program", POSITIVE)
+    precision: float = setting(
+        0.02,
+        "a repeated test whose two fastest runs agree within this share needs no more",
+        (lambda v: 0 < v <= 1, "a share"),
+    )
+    decision_percent: float = setting(
+        0.0,
+        "percentile of a test's references near which it is measured twice as precisely; 0: none",
+        (lambda value: 0 <= value <= 100, "a percentage"),
+    )
     reuse: str = setting("always", "answer equal requests from the store", one_of("always", "never"))
     store: str = setting("", "file of stored executions; empty: executions.sqlite in the workdir")
     duration: str = setting("wall", "clock that feeds rewards", one_of("wall", "cpu"))

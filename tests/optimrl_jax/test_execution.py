@@ -67,6 +67,18 @@ def test_equal_programs_share_one_measurement_and_order_is_kept(executor):
     assert seen == [1, 2, 3]
 
 
+def test_a_deciding_percentile_becomes_seconds_of_each_test(tmp_path, monkeypatch):
+    status = np.zeros((5, 4), np.int8)
+    status[1], status[2, 1:] = Status.FAILURE, Status.FAILURE
+    for changed, expected in (({}, (0.025, 0.5, 0.01, 0.025, 0.025)), ({"repeats": 1}, None)):
+        settings = SandboxSettings(**({"limit_s": 0.5, "repeats": 2, "decision_percent": 50.0} | changed))
+        with execution.connect(settings, store=str(tmp_path / "s")) as client:
+            asked, run_many = [], client.run_many
+            monkeypatch.setattr(client, "run_many", lambda r, a=asked, run=run_many, **o: a.extend(r) or run(r, **o))
+            execution.Executor(client, settings).execute([(record(status=status), DOUBLE)], kinds=ALL)
+        assert asked[0].decisions_s == (pytest.approx(expected) if expected else None)
+
+
 def test_cpu_seconds_can_feed_rewards(tmp_path):
     settings = SandboxSettings(limit_s=1.0, duration="cpu")
     with execution.connect(settings, store=str(tmp_path / "s")) as client:
