@@ -5,7 +5,7 @@ import pathlib
 
 FOLDER = pathlib.Path(__file__).parent
 # In the order in which they import each other.
-MODULES = ("inside.clocks", "inside.languages", "inside.containment", "inside.zygote", "runner")
+MODULES = ("inside.clocks", "inside.counter", "inside.languages", "inside.containment", "inside.zygote", "runner")
 
 # The names vanish again, so that a program under test finds no module that a plain interpreter lacks.
 _LOADER = """import sys, types

@@ -31,11 +31,12 @@ SLOW_RATIO = 1.15
 
 
 class Timing(NamedTuple):
-    """One successful run: the program's seconds, and the faster of the probes around it (0 without probes)."""
+    """One successful run: its seconds, the faster of the probes around it (0 without), and its instructions."""
 
     wall_s: float
     cpu_s: float
     probe_s: float
+    instructions: int | None = None
 
 
 def unsettled(
@@ -87,6 +88,7 @@ def estimated(
                 result,
                 wall_s=smallest_s,
                 cpu_s=min(run.cpu_s for run in runs),
+                instructions=min((run.instructions for run in runs if run.instructions is not None), default=None),
                 wall_std_s=math.hypot(FLOOR_S, smallest_s * math.hypot(*shares)),
                 runs=len(runs),
             )

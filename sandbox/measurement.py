@@ -81,7 +81,7 @@ def _reports(
 
 
 def _timing(report: Mapping[str, object]) -> Timing:
-    return Timing(float(report["wall_s"]), float(report["cpu_s"]), float(report["probe_s"]))
+    return Timing(float(report["wall_s"]), float(report["cpu_s"]), float(report["probe_s"]), report["instructions"])
 
 
 def _first_round(
@@ -117,6 +117,7 @@ def _result(report: Mapping[str, object], test: int, verdict: Verdict, worker: s
         wall_s=request.limits.wall_s if is_timeout else float(report["wall_s"]),
         cpu_s=float(report["cpu_s"]),
         peak_memory_bytes=int(report["peak_memory_bytes"]),
+        instructions=report["instructions"],
         worker=worker,
         output=verdicts.text_of(report["output"]) if request.returns_output else None,
         detail="" if verdict is Verdict.SUCCESS else str(report["errors"])[-DETAIL_CHARACTERS:],

@@ -169,6 +169,7 @@ class TestResult:
 
     `wall_s` is the instrument's estimate of the program's own wall time over `runs` executions and `wall_std_s` the
     standard deviation of that estimate (0 where a single run says nothing about it); `cpu_s` is user plus system time.
+    `instructions` is the least number that a run took in user space, None where the host does not count them.
     Another measurement of the same program and test lies within `interval_s` in 95 of 100 cases.
     A run that was ended by its time limit reports the limit. `output` is None unless it was asked for and is UTF-8.
     """
@@ -182,6 +183,7 @@ class TestResult:
     wall_std_s: float = 0.0
     runs: int = 1
     peak_memory_bytes: int = 0
+    instructions: int | None = None
     worker: str = ""
     output: str | None = None
     detail: str = ""

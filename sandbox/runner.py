@@ -19,7 +19,7 @@ import sys
 import time
 from typing import BinaryIO
 
-from sandbox.inside import clocks, containment, languages, zygote
+from sandbox.inside import clocks, containment, counter, languages, zygote
 
 HEADER = struct.Struct(">I")
 STDERR_BYTES = 4096
@@ -78,6 +78,7 @@ class Runner:
         self._home = zygote.Home("/tmp" if uid is not None else os.path.join(directory, "scratch"), uid)
         os.makedirs(self._home.scratch, exist_ok=True)
         self._zygote: zygote.Zygote | None = None
+        self._counter: counter.Counter | None = None
         self._probe_s = 0.0
         self._oom_kills = containment.oom_kills()
         self.answers = {"input": self._store, "forget": self._forget, "program": self._prepare, "run": self._run}
@@ -101,6 +102,9 @@ class Runner:
         if self._zygote:
             self._zygote.close()
             self._zygote = None
+        if self._counter:
+            self._counter.close()
+            self._counter = None
         os.closerange(languages.PROGRAM_DESCRIPTOR, languages.PROGRAM_DESCRIPTOR + 1)
         language, text = languages.LANGUAGES[request["language"]], request["text"]
         if language.tool and not os.access(language.tool[0], os.X_OK):
@@ -110,6 +114,7 @@ class Runner:
             if language.needs_file:
                 languages.put_in_memory(content)
             self._zygote = zygote.Zygote(lambda: language.prepare(text), home=self._home)
+            self._counter = counter.instructions_of(self._zygote.process)
         except languages.Rejected as error:
             return {"error": str(error)}
         return {"error": None, "is_layout_fixed": self._is_layout_fixed}
@@ -135,11 +140,13 @@ class Runner:
 
     def _run(self, request: dict) -> dict:
         before_s = (self._probe_s or clocks.probe()) if request["probes"] else 0.0
+        counted = self._counter.read() if self._counter else 0
         try:
             with open(self._path(request), "rb", buffering=0) as source:
                 report = self._executed(self._zygote, source.fileno(), request["limits"])
         finally:
             self._clean_scratch()
+        report["instructions"] = self._counter.read() - counted if self._counter else None
         # The probe after one run is the probe before the next.
         self._probe_s = clocks.probe() if request["probes"] else 0.0
         return report | {"probe_s": min(before_s, self._probe_s)}

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from sandbox import estimate, fallback, measurement
+from sandbox import estimate, measurement
 from sandbox.estimate import Timing
 from sandbox.protocol import InvalidRequestError, RunRequest, Suite, TestResult, Verdict
 
@@ -100,6 +100,7 @@ class Machine:
                 "output": b"6\n",
                 "output_bytes": 2,
                 "peak_memory_bytes": 0,
+                "instructions": 1000 + len(self.rounds),
             }
 
 
@@ -111,6 +112,7 @@ def test_executions_go_where_runs_disagree_and_never_over_the_budget():
     assert [item.wall_s for item in found] == [1.0, 1.0, 1.0]
     assert machine.rounds == [[0, 1, 2], [0, 1, 2], [2], [2], [2]]
     assert found[2].wall_std_s > 2 * found[0].wall_std_s
+    assert [item.instructions for item in found] == [1001] * 3
 
 
 def test_a_decision_near_a_test_gets_it_more_runs():
@@ -135,17 +137,3 @@ def test_a_decision_near_a_test_gets_it_more_runs():
 def test_wrong_settings_of_the_estimate_are_named(options, message):
     with pytest.raises(InvalidRequestError, match=message):
         RunRequest("print(6)", "0" * 64, **options)
-
-
-def test_nothing_is_recovered_where_nobody_said_which_seconds_matter():
-    fault = TestResult(0, Verdict.SANDBOX_FAULT, 0.0)
-    request = RunRequest("print(6)", "0" * 64)
-    for policy in fallback.POLICIES.values():
-        assert fallback.settle(request, fault, result(), policy=policy) == fault
-
-
-@pytest.mark.parametrize("policy", fallback.POLICIES.values())
-def test_a_local_fault_settles_nothing(policy):
-    fault, local = TestResult(0, Verdict.SANDBOX_FAULT, 0.0), TestResult(0, Verdict.SANDBOX_FAULT, 1.0)
-    request = RunRequest("print(6)", "0" * 64, optimization_tests=(0,))
-    assert fallback.settle(request, fault, local, policy=policy) == fault
