@@ -71,6 +71,14 @@ def isolated_cores() -> Finding:
     return Finding("isolated cores", value, value not in ("none",), "boot with isolcpus= for the workers' cores")
 
 
+def memory_layout() -> Finding:
+    value = {"0": "fixed", "unknown": "unknown"}.get(
+        _read(pathlib.Path("/proc/sys/kernel/randomize_va_space")), "random"
+    )
+    advice = "start the engine under setarch --addr-no-randomize: the same program varies by 1 % less"
+    return Finding("memory layout", value, value != "random", advice)
+
+
 def load() -> Finding:
     one_minute, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
     is_fit = one_minute <= 0.5 * cores
@@ -92,11 +100,12 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     cgroup,
     clock_source,
     isolated_cores,
+    memory_layout,
     load,
     instruction_counter,
 )
 # Without these alone a host still measures well; they are advice, not a verdict.
-OPTIONAL = ("isolated cores", "smt", "turbo")
+OPTIONAL = ("isolated cores", "smt", "turbo", "memory layout")
 
 
 def inspect() -> list[Finding]:
