@@ -15,6 +15,8 @@ import jax
 import numpy as np
 import pytest
 
+from optimrl_jax import commands, judge
+from optimrl_jax.data import dataset
 from optimrl_jax.learner import checkpoints
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -123,6 +125,23 @@ def test_evaluation_reports_both_policies_and_replays_without_running_anything(r
     assert json.loads((run / "summary.json").read_text())["pass@1"] == summary["pass@1"]
 
 
+def test_programs_from_anywhere_are_judged_in_their_order(run, monkeypatch):
+    monkeypatch.chdir(run)
+    record = dataset.load("dataset", "rl_train")[0]
+    programs = ["print(", record.reference_program[0], "print('no answer')"]
+    lines = [{"problem": record.id, "program": program, "name": n} for n, program in enumerate(programs)]
+    pathlib.Path("programs.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    job = ["judge", "--config=config.py", "--workdir=judged", "--programs=programs.jsonl"]
+    assert commands.run_job(judge.main, job, options=judge.OPTIONS) == 0
+    judged = [json.loads(line) for line in pathlib.Path("judged/judged.jsonl").read_text().splitlines()]
+    assert [(row["name"], row["is_correct"]) for row in judged] == [(0, False), (1, True), (2, False)]
+    assert judged[1]["reward"] > judged[0]["reward"] == judged[2]["reward"]
+    assert 0 <= judged[1]["percentile"] <= 1
+    assert (judged[0]["percentile"], set(judged[0]["status"])) == (None, {"failure"})
+    summary = json.loads(pathlib.Path("judged/summary.json").read_text())
+    assert (summary["programs"], summary["faulted"], summary["correct_share"]) == (3, 0, pytest.approx(1 / 3))
+
+
 MISTAKES = [
     ("train", ["--config.data.directory=absent"], "data.directory = 'absent': expected a directory"),
     ("train", ["--config.data.train_split=dev"], "data split = 'dev': expected one of"),
@@ -133,6 +152,7 @@ MISTAKES = [
     ("sft", ["--config.sft.steps=-1"], "sft.steps = -1: expected a positive number"),
     ("evaluate", ["--config.evaluation.policies=()"], "evaluation.policies = (): expected at least one"),
     ("evaluate", ["--config.evaluatoin.samples=3"], "evaluatoin"),
+    ("judge", ["--programs=config.py"], "config.py:1: expected an object with the strings problem and program"),
 ]
 
 

@@ -1,0 +1,139 @@
+"""Edge: the judge's job: programs from anywhere, run on the dataset's tests, judged by a configuration's environment.
+
+`python -m optimrl_jax.judge --config=configs/X.py --workdir=W --programs=P.jsonl`. Each line of the file is an object
+with `problem`, the id of a problem of the dataset, and `program`; what else it holds is passed through. Writes
+`judged.jsonl`, one line a program in the same order, and `summary.json`.
+"""
+
+import json
+import logging
+import pathlib
+import statistics
+import sys
+import time
+import typing
+from collections.abc import Sequence
+
+import numpy as np
+import rich.table
+
+from optimrl_jax import arrays, environment, execution, files
+from optimrl_jax.commands import Job, UserError, run_job
+from optimrl_jax.data import dataset
+from optimrl_jax.evaluation import replay, tables
+from optimrl_jax.learner import judging
+from optimrl_jax.settings import DataSettings, Settings, thaw
+
+if typing.TYPE_CHECKING:
+    from jaxtyping import Float
+
+_LOG = logging.getLogger(__name__)
+OPTIONS = {"programs": "JSON Lines: problem and program"}
+ALL_KINDS = frozenset(arrays.TestKind)
+SHARES = ("correct", "fast")
+
+
+def main(job: Job) -> None:
+    """Runs and judges every program of `--programs`, and says what each earned."""
+    started_s = time.monotonic()
+    settings = job.settings
+    rows = _rows(job.options["programs"])
+    records = _asked_for(rows, settings.data)
+    try:
+        judge = judging.Judge(records, settings)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    place = {record.id: index for index, record in enumerate(records)}
+    attempts = [(records[place[row["problem"]]], row["program"]) for row in rows]
+    with execution.connect(settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
+        progress = execution.progress_printer("judging", len(attempts))
+        executor = execution.Executor(client, settings.sandbox)
+        runs = executor.execute(attempts, kinds=ALL_KINDS, on_result=progress)
+    judged: dict[int, dict[str, object]] = {}
+    for record in records:
+        own = [index for index, row in enumerate(rows) if row["problem"] == record.id]
+        of_problem = [runs[index] for index in own]
+        earned = judge(place[record.id], of_problem, stream=0, batch=0)
+        percentiles = _percentiles(record, of_problem, settings)
+        for n, index in enumerate(own):
+            judged[index] = rows[index] | _line(earned, n, runs[index], percentile=float(percentiles[n]))
+    lines = [judged[index] for index in range(len(rows))]
+    files.write_text(job.workdir / "judged.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+    _summarize(job, lines, wall_s=time.monotonic() - started_s)
+
+
+def _rows(path: str) -> list[dict]:
+    """The lines of the file; raises UserError for the first that is none, naming it."""
+    if not path:
+        raise UserError("--programs: expected a file of JSON Lines with problem and program")
+    try:
+        lines = pathlib.Path(path).read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--programs = {path!r}: expected a readable file ({error})") from None
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in ("problem", "program")):
+            raise UserError(f"{path}:{number}: expected an object with the strings problem and program")
+        rows.append(row)
+    if not rows:
+        raise UserError(f"{path}: expected at least one line")
+    return rows
+
+
+def _asked_for(rows: Sequence[dict], data: DataSettings) -> list[dataset.ProblemRecord]:
+    """The problems of the rows, each once; raises UserError for one that neither split has."""
+    splits = dict.fromkeys((data.train_split, data.test_split))
+    known = {record.id: record for split in splits for record in dataset.load(data.directory, split)}
+    for number, row in enumerate(rows, start=1):
+        if row["problem"] not in known:
+            raise UserError(f"line {number}: problem = {row['problem']!r}: expected one of {data.directory}")
+    return [known[name] for name in dict.fromkeys(row["problem"] for row in rows)]
+
+
+def _percentiles(
+    record: dataset.ProblemRecord, runs: Sequence[execution.CandidateRun], settings: Settings
+) -> "Float[np.ndarray, 'r']":
+    """Place of each program among the stored references, 0 the fastest, as the evaluation has it."""
+    env = environment.build("qp_ranked", threshold=settings.environment.threshold, ties=settings.environment.ties)
+    status, duration_s = (np.stack([getattr(run, name) for run in runs]) for name in ("status", "duration_s"))
+    return replay.replay([record], {0: (status, duration_s)}, env=env, reference_s=[record.duration_s]).q[0]
+
+
+def _line(earned: judging.Judged, n: int, run: execution.CandidateRun, *, percentile: float) -> dict[str, object]:
+    is_valid, is_correct = bool(earned.is_valid[n]), bool(earned.is_correct[n])
+    return {
+        "reward": float(earned.reward[n]) if is_valid else None,
+        "percentile": percentile if is_correct else None,
+        "is_valid": is_valid,
+        "is_correct": is_correct,
+        "is_fast": bool(earned.is_fast[n]),
+        "status": [arrays.Status(status).name.lower() for status in run.status],
+        "duration_s": [float(second) for second in run.duration_s],
+    }
+
+
+def _summarize(job: Job, lines: Sequence[dict], *, wall_s: float) -> None:
+    valid = [line for line in lines if line["is_valid"]]
+    shares = {name: statistics.fmean(line[f"is_{name}"] for line in valid) if valid else None for name in SHARES}
+    figures = {
+        "programs": len(lines),
+        "problems": len({line["problem"] for line in lines}),
+        "faulted": len(lines) - len(valid),
+        **{f"{name}_share": share for name, share in shares.items()},
+        "mean_reward": statistics.fmean(line["reward"] for line in valid) if valid else None,
+        "wall_s": wall_s,
+    }
+    table = rich.table.Table("figure", "value", title="judged programs")
+    for name, value in figures.items():
+        table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
+    tables.show(table)
+    files.write_json(job.workdir / "summary.json", figures | {"settings": thaw(job.settings)})
+    _LOG.info("each program's verdicts and seconds: %s", job.workdir / "judged.jsonl")
+
+
+if __name__ == "__main__":
+    sys.exit(run_job(main, options=OPTIONS))
