@@ -12,6 +12,7 @@ import typing
 from collections.abc import Collection, Iterator, Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from optimrl_jax import arrays
@@ -21,6 +22,7 @@ from optimrl_jax.data.dataset import ProblemRecord
 from optimrl_jax.data.tokenizer import Tokenizer
 from optimrl_jax.execution import CandidateRun
 from optimrl_jax.learner import judging, streams
+from optimrl_jax.learner import mesh as mesh_lib
 from optimrl_jax.learner.checkpoints import Policy
 from optimrl_jax.learner.queue import Group
 from optimrl_jax.model import continuous, decoder, sampling
@@ -75,9 +77,15 @@ class Sampler:
         if self._data.slots:
             finished = self.stream(prompt_ids, samples, keys=keys)
             return continuous.completions(finished, samples=samples, rows=len(keys), steps=steps)
-        tokens, mask = padded_prompts(prompt_ids, self._data.prompt_tokens, pad=self._policy.tokenizer.pad)
+        params, asked = self._policy.params, len(prompt_ids)
+        # Every device takes equally many prompts; what fills them up is thrown away.
+        missing = -asked % mesh_lib.row_shares(params)
+        filled = [*prompt_ids, *[prompt_ids[-1]] * missing]
+        keys = jnp.concatenate([keys, *[keys[-samples:]] * missing])
+        tokens, mask = padded_prompts(filled, self._data.prompt_tokens, pad=self._policy.tokenizer.pad)
+        tokens, mask, keys = mesh_lib.over_rows(params, (tokens, mask, keys))
         completions = sampling.generate(
-            self._policy.params,
+            params,
             self._policy.settings,
             prompts=tokens,
             prompt_mask=mask,
@@ -87,7 +95,7 @@ class Sampler:
             steps=steps,
             end_token=self._policy.tokenizer.end,
         )
-        return sampling.cut(jax.tree.map(np.asarray, completions), self._stop)
+        return sampling.cut(jax.tree.map(lambda x: np.asarray(x)[: asked * samples], completions), self._stop)
 
     def stream(
         self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array

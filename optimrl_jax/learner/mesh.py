@@ -103,6 +103,25 @@ def rows(mesh: Mesh | AbstractMesh, *, axis: int) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(*[None] * axis, ROWS))
 
 
+def over_rows(params: typing.Any, batch: typing.Any) -> typing.Any:
+    """A batch, rows first, split over the data and fsdp axes of the mesh that parameters lie on, if they lie on one.
+
+    Without it, every device of the mesh would compute all rows. Raises ValueError where the rows do not divide.
+    """
+    return jax.device_put(batch, rows(_mesh_of(params), axis=0)) if row_shares(params) > 1 else batch
+
+
+def row_shares(params: typing.Any) -> int:
+    """Over how many devices the rows of a batch are split that these parameters compute; 1 without a mesh."""
+    mesh = _mesh_of(params)
+    return math.prod(mesh.shape[axis] for axis in ROWS) if mesh else 1
+
+
+def _mesh_of(params: typing.Any) -> Mesh | None:
+    placed = getattr(jax.tree.leaves(params)[0], "sharding", None)
+    return placed.mesh if isinstance(placed, NamedSharding) and set(ROWS) <= set(placed.mesh.axis_names) else None
+
+
 def replicated(mesh: Mesh | AbstractMesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec())
 

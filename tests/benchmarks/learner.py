@@ -23,7 +23,7 @@ import numpy as np
 
 from optimrl_jax.arrays import Rollouts
 from optimrl_jax.data.packing import Packed
-from optimrl_jax.learner import batches, footprint, streams
+from optimrl_jax.learner import batches, footprint, mesh, streams
 from optimrl_jax.learner.learner import Learner
 from optimrl_jax.learner.queue import Group
 from optimrl_jax.model import decoder, sampling
@@ -109,12 +109,14 @@ def generate(
     """The rollouts of one update; without an end token, which no row then samples, every row to its last token."""
     grpo, data = settings.grpo, settings.data
     shape = (grpo.problems, data.prompt_tokens)
+    keys = sampling.row_keys(streams.key(0, "rollouts", update), np.arange(grpo.problems * grpo.rollouts))
+    prompts, mask, keys = mesh.over_rows(params, (np.full(shape, 5, np.int32), np.ones(shape, bool), keys))
     found = sampling.generate(
         params,
         settings.model,
-        prompts=np.full(shape, 5, np.int32),
-        prompt_mask=np.ones(shape, bool),
-        keys=sampling.row_keys(streams.key(0, "rollouts", update), np.arange(grpo.problems * grpo.rollouts)),
+        prompts=prompts,
+        prompt_mask=mask,
+        keys=keys,
         temperature=grpo.temperature,
         samples=grpo.rollouts,
         steps=data.completion_tokens,

@@ -17,14 +17,14 @@ from optimrl_jax.learner.actor import joined
 from optimrl_jax.learner.learner import Learner
 from optimrl_jax.learner.queue import Group
 from optimrl_jax.model import decoder, sampling
-from optimrl_jax.settings import ModelSettings, Settings
+from optimrl_jax.settings import MeshSettings, ModelSettings, Settings
 from tests.benchmarks.learner import generate
 
 END = 1
 
 
 def settings_of(shape: dict) -> Settings:
-    """Rows of one group each, in which its rollouts share the prompt."""
+    """Rows of one group each, in which its rollouts share the prompt; a device for each core, which shares the rows."""
     computed = {name: shape[name] for name in ("attention_block", "logits_chunk")}
     model = dataclasses.replace(ModelSettings(), **shape["model"], **computed, unroll=shape["model"]["layers"])
     base = Settings(model=model)
@@ -33,7 +33,7 @@ def settings_of(shape: dict) -> Settings:
     tokens = shape["prompt_tokens"] - 1 + shape["rollouts"] * (shape["completion_tokens"] + 1)
     data = dataclasses.replace(base.data, **sizes, row_tokens=tokens)
     grpo = dataclasses.replace(base.grpo, problems=shape["problems"], rollouts=shape["rollouts"])
-    return dataclasses.replace(base, data=data, grpo=grpo)
+    return dataclasses.replace(base, data=data, grpo=grpo, mesh=MeshSettings(data=shape["threads"]))
 
 
 def tokenizer_of(vocabulary: int) -> Tokenizer:

@@ -16,21 +16,33 @@ from tests.optimrl_jax.model import tiny
 
 ROOT = pathlib.Path(__file__).parents[3]
 STEP = """
-import dataclasses, pathlib, sys
+import dataclasses, pathlib, sys, types
 import jax, numpy as np
-from optimrl_jax.learner import checkpoints
+from optimrl_jax.learner import checkpoints, streams
+from optimrl_jax.learner.actor import Sampler
 from optimrl_jax.learner.learner import Learner
 from optimrl_jax.learner import mesh
-from optimrl_jax.settings import MeshSettings, SettingsError
+from optimrl_jax.model import sampling
+from optimrl_jax.settings import DataSettings, MeshSettings, SettingsError
 from tests.optimrl_jax.learner.groups import SETTINGS, copied_params, group
 from tests.optimrl_jax.model import tiny
 
 GROUPS = [group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, -1, -1))]
-results, alone = [], None
+results, completions, alone = [], [], None
+# Fewer than the devices that share them.
+PROMPTS = [np.array([3, 4, 5]), np.array([6, 7]), np.array([8])]
+KEYS = sampling.row_keys(streams.key(0, "sample"), np.arange(6))
+
+def sampled(params):
+    policy = checkpoints.Policy(params, tiny.SETTINGS, types.SimpleNamespace(pad=0, end=1))
+    return Sampler(policy, DataSettings(prompt_tokens=4, completion_tokens=6), 1.0).complete(PROMPTS, 2, keys=KEYS)
+
 # As a restored policy is: committed to one device, whatever mesh is to learn from it.
 RESTORED = jax.device_put(copied_params(), jax.devices()[0])
 for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1)):
     own = Learner(RESTORED, tiny.SETTINGS, dataclasses.replace(SETTINGS, mesh=MeshSettings(*shape)))
+    assert mesh.row_shares(own.trainer.state.params) == shape[0] * shape[1]
+    completions.append(sampled(own.trainer.state.params))
     figures = own.learn(GROUPS)
     gate = own.trainer.state.params["layers"]["mlp"]["gate"]
     assert len(gate.sharding.device_set) == int(np.prod(shape)), shape
@@ -60,6 +72,10 @@ except SettingsError as error:
     assert "data.micro_rows = 8: expected a multiple" in str(error)
 else:
     raise AssertionError("expected a mesh that does not divide the rows to be refused")
+for found in completions:
+    np.testing.assert_array_equal(found.tokens, completions[0].tokens)
+    np.testing.assert_allclose(found.log_prob, completions[0].log_prob, atol=1e-5)
+assert completions[0].tokens.shape == (6, 6)
 expected, params, moments = results[0]
 for figures, leaves, own_moments in results[1:]:
     for name, value in expected.items():
