@@ -51,7 +51,8 @@ def test_a_killed_client_leaves_its_answers_and_nothing_else(tmp_path, backend):
 def left_behind(owner: int) -> list[str]:
     """Containers of a process that is gone, after a moment for the engine to notice."""
     for _ in range(100):
-        found = docker.engine().containers.list(all=True, filters={"label": f"{docker.LABEL}={owner}"})
+        wanted = {"label": f"{docker.LABEL}={owner}"}
+        found = docker.engine().containers.list(all=True, filters=wanted, ignore_removed=True)
         if not found:
             return []
         time.sleep(0.1)
