@@ -50,8 +50,11 @@ def main(job: Job) -> None:
         executor = execution.Executor(client, settings.sandbox)
         runs = executor.execute(attempts, kinds=ALL_KINDS, on_result=progress)
     judged: dict[int, dict[str, object]] = {}
+    own_rows: dict[str, list[int]] = {}
+    for index, row in enumerate(rows):
+        own_rows.setdefault(row["problem"], []).append(index)
     for record in records:
-        own = [index for index, row in enumerate(rows) if row["problem"] == record.id]
+        own = own_rows[record.id]
         of_problem = [runs[index] for index in own]
         earned = judge(place[record.id], of_problem, stream=0, batch=0)
         percentiles = _percentiles(record, of_problem, settings)

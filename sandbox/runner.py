@@ -110,19 +110,18 @@ class Runner:
         if language.tool and not os.access(language.tool[0], os.X_OK):
             return {"error": f"{language.tool[0]} is not in this image", "is_unavailable": True}
         try:
-            content = self._made_by(language, text) if language.tool else languages.encoded(text)
             if language.needs_file:
-                languages.put_in_memory(content)
+                languages.put_in_memory(languages.encoded(text))
+            if language.tool:
+                self._use_tool(language)
             self._zygote = zygote.Zygote(lambda: language.prepare(text), home=self._home)
             self._counter = counter.instructions_of(self._zygote.process)
         except languages.Rejected as error:
             return {"error": str(error)}
         return {"error": None, "is_layout_fixed": self._is_layout_fixed}
 
-    def _made_by(self, language: languages.Language, text: str) -> bytes:
-        """The program as a tool leaves it; raises Rejected with the tool's words where it refuses the text."""
-        content = languages.encoded(text)
-        languages.put_in_memory(content)
+    def _use_tool(self, language: languages.Language) -> None:
+        """Lets the tool read the program; what it leaves takes the program's place. Raises Rejected with its words."""
         tool = zygote.Zygote(lambda: lambda: os.execve(language.tool[0], language.tool, os.environ), home=self._home)
         try:
             with open(f"/proc/self/fd/{languages.PROGRAM_DESCRIPTOR}", "rb", buffering=0) as source:
@@ -132,8 +131,7 @@ class Runner:
             if language.leaves_binary:
                 binary = os.open(f"{self._home.scratch}/{languages.BINARY}", os.O_RDONLY | os.O_NOFOLLOW)
                 with open(binary, "rb") as file:
-                    content = file.read()
-            return content
+                    languages.put_in_memory(file.read())
         finally:
             tool.close()
             self._clean_scratch()

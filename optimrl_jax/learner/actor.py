@@ -81,7 +81,7 @@ class Sampler:
         # Every device takes equally many prompts; what fills them up is thrown away.
         missing = -asked % mesh_lib.row_shares(params)
         filled = [*prompt_ids, *[prompt_ids[-1]] * missing]
-        keys = jnp.concatenate([keys, *[keys[-samples:]] * missing])
+        keys = jnp.concatenate([keys, *[keys[-samples:]] * missing]) if missing else keys
         tokens, mask = padded_prompts(filled, self._data.prompt_tokens, pad=self._policy.tokenizer.pad)
         tokens, mask, keys = mesh_lib.over_rows(params, (tokens, mask, keys))
         completions = sampling.generate(
