@@ -5,11 +5,14 @@ branch (packed sequences see nothing of each other but a trunk that they share),
 lies) and by an optional window.
 """
 
+import functools
 import math
 import typing
 
 import jax
 import jax.numpy as jnp
+
+from optimrl_jax.model.cache import KeyValue
 
 if typing.TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int
@@ -28,7 +31,12 @@ class Rotation(typing.NamedTuple):
 def rotation(positions: "Int[Array, 's t']", frequencies: "Float[Array, 'half']") -> Rotation:
     """Angles `position * frequency` in float32: bfloat16 would already round positions above 256."""
     angles = positions.astype(jnp.float32)[..., None, None] * frequencies
-    return Rotation(jnp.cos(angles), jnp.sin(angles))
+    return Rotation(_computed_once(jnp.cos(angles)), _computed_once(jnp.sin(angles)))
+
+
+def _computed_once(x: "Float[Array, '*rest half']") -> "Float[Array, '*rest half']":
+    """The same values as the result of a product, which no compiler computes again for every layer and head."""
+    return jnp.matmul(x, jnp.eye(x.shape[-1]), precision=jax.lax.Precision.HIGHEST)
 
 
 def frequencies(head_width: int, theta: float) -> "Float[Array, 'half']":
@@ -93,26 +101,52 @@ def within(sight: Sight, window: "int | Int[Array, '']") -> "Bool[Array, 's t u'
     return sight.seen & (distance < window)
 
 
-def attend(
-    query: "Float[Array, 's t n d']",
-    key: "Float[Array, 's m u d']",
-    value: "Float[Array, 's m u d']",
-    seen: "Bool[Array, 's t u']",
-) -> "Float[Array, 's t n d']":
-    """Softmax attention in float32, n query heads sharing m key heads; a query that sees nothing gets finite values.
+class Held(typing.NamedTuple):
+    """Keys and values, and which of them the queries see; each of the b rows belongs to s / b neighbours."""
 
-    Keys and values come with the head axis first, the layout in which caches are kept: both products are then plain
-    batched matrix products without a transposed copy of the cache.
+    past: KeyValue
+    seen: "Bool[Array, 's t u']"
+
+
+def attend(query: "Float[Array, 's t n d']", *parts: Held) -> "Float[Array, 's t n d']":
+    """Softmax attention in float32 over keys and values that may lie apart, n query heads sharing m key heads.
+
+    What neighbouring rows share is read once for all of them. Keys and values come in the layout of caches
+    (`cache.KeyValue`): both products are then plain batched matrix products without a transposed copy. A query that
+    sees nothing gets finite values.
     """
-    s, t, n, d = query.shape
-    m, u = key.shape[1:3]
-    g = n // m
-    grouped = (query / math.sqrt(d)).reshape(s, t, m, g, d).transpose(0, 2, 3, 1, 4).reshape(s, m, g * t, d)
-    scores = jnp.einsum("smqd,smud->smqu", grouped, key, preferred_element_type=jnp.float32)
-    scores = scores.reshape(s, m, g, t, u) + jnp.where(seen, 0.0, HIDDEN)[:, None, None]
+    found = [_softmax(query, part) for part in parts]
+    greatest = functools.reduce(jnp.maximum, (part.greatest for part in found))
+    shares = [jnp.exp(part.greatest - greatest) for part in found]
+    total = sum(share * part.total for share, part in zip(shares, found, strict=True))
     # Dividing the short sums instead of the weights saves two passes over [t, u].
-    weights = jnp.exp(scores - jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True)))
-    total = weights.sum(axis=-1).reshape(s, m, g * t, 1)
-    weights = weights.reshape(s, m, g * t, u).astype(value.dtype)
-    summed = jnp.einsum("smqu,smud->smqd", weights, value, preferred_element_type=jnp.float32) / total
-    return summed.astype(value.dtype).reshape(s, m, g, t, d).transpose(0, 3, 1, 2, 4).reshape(s, t, n, d)
+    summed = sum(share * part.summed for share, part in zip(shares, found, strict=True)) / total
+    return summed.astype(parts[0].past.value.dtype)
+
+
+class _Softmax(typing.NamedTuple):
+    """Greatest score and sum of weights relative to it, [s, t, n, 1], and the weighted sum of values [s, t, n, d]."""
+
+    greatest: "Float[Array, 's t n 1']"
+    total: "Float[Array, 's t n 1']"
+    summed: "Float[Array, 's t n d']"
+
+
+def _softmax(query: "Float[Array, 's t n d']", held: Held) -> _Softmax:
+    s, t, n, d = query.shape
+    b, m, u, _ = held.past.value.shape
+    k, g = s // b, n // m
+    grouped = (query / math.sqrt(d)).reshape(b, k, t, m, g, d).transpose(0, 3, 1, 4, 2, 5).reshape(b, m, k * g * t, d)
+    scores = jnp.einsum("bmqd,bmdu->bmqu", grouped, held.past.key, preferred_element_type=jnp.float32)
+    hidden = jnp.where(held.seen, 0.0, HIDDEN).reshape(b, 1, k, 1, t, u)
+    scores = scores.reshape(b, m, k, g, t, u) + hidden
+    greatest = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
+    weights = jnp.exp(scores - greatest)
+    total = weights.sum(axis=-1, keepdims=True)
+    weights = weights.reshape(b, m, k * g * t, u).astype(held.past.value.dtype)
+    summed = jnp.einsum("bmqu,bmud->bmqd", weights, held.past.value, preferred_element_type=jnp.float32)
+
+    def by_row(x: "Array") -> "Array":
+        return x.reshape(b, m, k, g, t, -1).transpose(0, 2, 4, 1, 3, 5).reshape(s, t, n, -1)
+
+    return _Softmax(by_row(greatest), by_row(total), by_row(summed))

@@ -27,7 +27,7 @@ ATTENDED = "attended"
 
 def attend(
     query: "Float[Array, 's t n d']",
-    key: "Float[Array, 's m t d']",
+    key: "Float[Array, 's m d t']",
     value: "Float[Array, 's m t d']",
     layout: Layout,
     *,
@@ -40,7 +40,7 @@ def attend(
     finite values that mean nothing.
     """
     s, t, n, d = query.shape
-    m = key.shape[1]
+    m = value.shape[1]
     padding = -t % block
     heads_first = (query / math.sqrt(d)).reshape(s, t, m, n // m, d).transpose(0, 2, 3, 1, 4)
 
@@ -48,7 +48,7 @@ def attend(
         return jnp.pad(x, [(0, padding if at == axis else 0) for at in range(x.ndim)])
 
     padded_layout = Layout(*(padded(x, 1) for x in layout))
-    inputs = padded(heads_first, 3), padded(key, 2), padded(value, 2)
+    inputs = padded(heads_first, 3), padded(key, 3), padded(value, 2)
     summed = _attend(*inputs, padded_layout, jnp.asarray(window, jnp.int32), block)[..., :t, :]
     return summed.transpose(0, 3, 1, 2, 4).reshape(s, t, n, d)
 
@@ -56,7 +56,7 @@ def attend(
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
 def _attend(
     query: "Float[Array, 's m g t d']",
-    key: "Float[Array, 's m t d']",
+    key: "Float[Array, 's m d t']",
     value: "Float[Array, 's m t d']",
     layout: Layout,
     window: "Int[Array, '']",
@@ -119,7 +119,7 @@ def _forward(
 
 class _Grads(typing.NamedTuple):
     query: "Float[Array, 's m g q d']"
-    key: "Float[Array, 's m t d']"
+    key: "Float[Array, 's m d t']"
     value: "Float[Array, 's m t d']"
 
 
@@ -138,12 +138,12 @@ def _backward(block: int, kept: tuple, grad: "Float[Array, 's m g t d']") -> tup
             value_grad = _product("smgqk,smgqd->smkd", weights.astype(value.dtype), own_grad)
             pulled = _product("smgqd,smkd->smgqk", own_grad, _at(value, other, block, axis=2))
             scores_grad = (weights * (pulled - own_along[..., None])).astype(query.dtype)
-            query_grad = _product("smgqk,smkd->smgqd", scores_grad, _at(key, other, block, axis=2))
-            key_grad = _product("smgqk,smgqd->smkd", scores_grad, own)
+            query_grad = _product("smgqk,smdk->smgqd", scores_grad, _at(key, other, block, axis=3))
+            key_grad = _product("smgqk,smgqd->smdk", scores_grad, own)
             return _Grads(
                 found.query + query_grad,
-                _added(found.key, key_grad, other, block),
-                _added(found.value, value_grad, other, block),
+                _added(found.key, key_grad, other, block, axis=3),
+                _added(found.value, value_grad, other, block, axis=2),
             )
 
         zeros = _Grads(jnp.zeros(own.shape, jnp.float32), *carry)
@@ -194,7 +194,7 @@ def _numbered(visits: _Visits) -> tuple["Int[Array, 'blocks']", _Visits]:
 
 def _scores(
     own: "Float[Array, 's m g q d']",
-    key: "Float[Array, 's m t d']",
+    key: "Float[Array, 's m d t']",
     layout: Layout,
     window: "Array",
     index: "Array",
@@ -204,7 +204,7 @@ def _scores(
     """Scores of one block of queries and one of keys in float32, hidden ones at -1e30."""
     here, there = (Layout(*(_at(x, at, block, axis=1) for x in layout)) for at in (index, other))
     seen = attention.visible_in_rows(here, there, window=window)
-    scores = _product("smgqd,smkd->smgqk", own, _at(key, other, block, axis=2))
+    scores = _product("smgqd,smdk->smgqk", own, _at(key, other, block, axis=3))
     return scores + jnp.where(seen, 0.0, attention.HIDDEN)[:, None, None]
 
 
@@ -216,9 +216,9 @@ def _at(x: "Array", index: "Array", block: int, *, axis: int) -> "Array":
     return jax.lax.dynamic_slice_in_dim(x, index * block, block, axis=axis)
 
 
-def _added(whole: "Array", part: "Array", index: "Array", block: int) -> "Array":
-    changed = _at(whole, index, block, axis=2) + part
-    return jax.lax.dynamic_update_slice_in_dim(whole, changed, index * block, axis=2)
+def _added(whole: "Array", part: "Array", index: "Array", block: int, *, axis: int) -> "Array":
+    changed = _at(whole, index, block, axis=axis) + part
+    return jax.lax.dynamic_update_slice_in_dim(whole, changed, index * block, axis=axis)
 
 
 def _joined(blocks: "Float[Array, 'blocks s m g q *rest']") -> "Float[Array, 's m g t *rest']":

@@ -10,15 +10,27 @@ import typing
 import jax
 import jax.numpy as jnp
 
+from optimrl_jax.settings import ModelSettings
+
 if typing.TYPE_CHECKING:
     from jaxtyping import Array, Float, Int
 
 
 class KeyValue(typing.NamedTuple):
-    """Keys (rotated) and values of one layer: [s, kv_heads, columns, head_width]."""
+    """Keys (rotated) and values of one layer, each with the columns where the product that reads it sums or writes.
 
-    key: "Float[Array, 's m u d']"
+    [s, kv_heads, head_width, columns] and [s, kv_heads, columns, head_width].
+    """
+
+    key: "Float[Array, 's m d u']"
     value: "Float[Array, 's m u d']"
+
+    @property
+    def columns(self) -> int:
+        return self.value.shape[-2]
+
+
+COLUMN_AXES = KeyValue(3, 2)
 
 
 def columns(capacity: int, window: int) -> int:
@@ -26,9 +38,12 @@ def columns(capacity: int, window: int) -> int:
     return min(window, capacity)
 
 
-def empty(rows: int, *, kv_heads: int, head_width: int, columns: int, dtype: typing.Any) -> KeyValue:
-    shape = (rows, kv_heads, columns, head_width)
-    return KeyValue(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+def empty(settings: ModelSettings, *, rows: int, columns: int) -> KeyValue:
+    outer, dtype = (rows, settings.kv_heads), jnp.dtype(settings.compute_dtype)
+    return KeyValue(
+        jnp.zeros((*outer, settings.head_width, columns), dtype),
+        jnp.zeros((*outer, columns, settings.head_width), dtype),
+    )
 
 
 def held(newest: "Int[Array, 's']", columns: int) -> "Int[Array, 's u']":
@@ -40,31 +55,33 @@ def held(newest: "Int[Array, 's']", columns: int) -> "Int[Array, 's u']":
 
 
 def write(past: KeyValue, new: KeyValue, column: "Int[Array, '*s']") -> KeyValue:
-    """The cache with one token a row, [s, kv_heads, 1, head_width], in one column for all rows or one for each."""
+    """The cache with one token a row, a single column of both, in one column for all rows or one for each."""
     if jnp.ndim(column) == 0:
         parts = [
-            jax.lax.dynamic_update_slice_in_dim(old, part.astype(old.dtype), column, axis=2)
-            for old, part in zip(past, new, strict=True)
+            jax.lax.dynamic_update_slice_in_dim(old, part.astype(old.dtype), column, axis=axis)
+            for old, part, axis in zip(past, new, COLUMN_AXES, strict=True)
         ]
         return KeyValue(*parts)
     rows = jnp.arange(len(column))
-    return KeyValue(*(old.at[rows, :, column].set(part[:, :, 0]) for old, part in zip(past, new, strict=True)))
+    return KeyValue(
+        past.key.at[rows, :, :, column].set(new.key[..., 0]), past.value.at[rows, :, column].set(new.value[:, :, 0])
+    )
 
 
 def ring(prompt: KeyValue, length: "Int[Array, '']", columns: int) -> KeyValue:
-    """The first columns of the ring after a prompt: keys and values [1, kv_heads, p, head_width] where they belong.
+    """The first columns of the ring after a prompt of p columns: keys and values where they belong.
 
     Of a prompt longer than the ring only the last `columns` of its `length` tokens stay. A shorter one fills the
     columns from the first on, its right padding too: `held` calls those empty until a token is written there.
     """
-    if prompt.key.shape[2] <= columns:
+    if prompt.columns <= columns:
         return prompt
     wanted = jnp.maximum(held(length[None] - 1, columns)[0], 0)
-    return KeyValue(*(jnp.take(part, wanted, axis=2) for part in prompt))
+    return KeyValue(*(jnp.take(part, wanted, axis=axis) for part, axis in zip(prompt, COLUMN_AXES, strict=True)))
 
 
 def copy_row(past: KeyValue, row: KeyValue, slot: "Int[Array, '']") -> KeyValue:
-    """The cache with `row` [1, kv_heads, at most u, head_width] in the first columns of row `slot`."""
+    """The cache with `row`, one row of at most as many columns, in the first columns of row `slot`."""
     start = (slot, 0, 0, 0)
     return KeyValue(
         *(jax.lax.dynamic_update_slice(old, part.astype(old.dtype), start) for old, part in zip(past, row, strict=True))

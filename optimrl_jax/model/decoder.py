@@ -13,11 +13,12 @@ import jax.numpy as jnp
 
 from optimrl_jax.model import attention, blockwise, cache, rotary
 from optimrl_jax.model.cache import KeyValue
+from optimrl_jax.model.products import product
 from optimrl_jax.model.remat import rematerialized
 from optimrl_jax.settings import ModelSettings
 
 if typing.TYPE_CHECKING:
-    from jaxtyping import Array, Float, Int
+    from jaxtyping import Array, Bool, Float, Int
 
 _INIT = nn.initializers.normal(0.02)
 Params = typing.Any
@@ -33,7 +34,15 @@ class RMSNorm(nn.Module):
         scale = self.param("scale", nn.initializers.ones, (x.shape[-1],))
         wide = x.astype(jnp.float32)
         normal = wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.epsilon)
-        return (normal * scale).astype(x.dtype)
+        # Spelled out, so that the gradient is one sum over all axes but the last, however few rows there are.
+        return (normal * jnp.broadcast_to(scale, x.shape)).astype(x.dtype)
+
+
+class Branches(typing.NamedTuple):
+    """What a row sees of its own cache, and of a trunk that neighbouring rows share."""
+
+    own: "Bool[Array, 's 1 u']"
+    trunk: attention.Held
 
 
 class Attention(nn.Module):
@@ -49,7 +58,7 @@ class Attention(nn.Module):
         self.output = self.param("output", _INIT, (c.heads, c.head_width, c.width))
 
     def _project(self, x: "Float[Array, 's t w']", name: str) -> "Float[Array, 's t n d']":
-        projected = jnp.einsum("stw,wnd->stnd", x, getattr(self, name).astype(x.dtype))
+        projected = product(x, getattr(self, name).astype(x.dtype))
         if self.settings.has_qkv_bias:
             projected += getattr(self, f"{name}_bias").astype(x.dtype)
         return projected
@@ -65,15 +74,17 @@ class Attention(nn.Module):
     ) -> tuple["Float[Array, 's t w']", KeyValue]:
         query = attention.rotate(self._project(x, "query"), by)
         key, value = attention.rotate(self._project(x, "key"), by), self._project(x, "value")
-        new = KeyValue(key.swapaxes(1, 2), value.swapaxes(1, 2))
+        new = KeyValue(key.transpose(0, 2, 3, 1), value.swapaxes(1, 2))
         if past is not None:
             new = cache.write(past, new, slot)
         if isinstance(seen, attention.Layout):
             block = self.settings.attention_block
             summed = blockwise.attend(query, new.key, new.value, seen, block=block, window=window)
+        elif isinstance(seen, Branches):
+            summed = attention.attend(query, attention.Held(new, seen.own), seen.trunk)
         else:
-            summed = attention.attend(query, new.key, new.value, seen)
-        return jnp.einsum("stnd,ndw->stw", summed, self.output.astype(x.dtype)), new
+            summed = attention.attend(query, attention.Held(new, seen))
+        return product(summed, self.output.astype(x.dtype), 2), new
 
 
 class Mlp(nn.Module):
@@ -86,7 +97,7 @@ class Mlp(nn.Module):
         c = self.settings
         gate, up = (self.param(name, _INIT, (c.width, c.mlp_width)).astype(x.dtype) for name in ("gate", "up"))
         down = self.param("down", _INIT, (c.mlp_width, c.width)).astype(x.dtype)
-        return (nn.silu(x @ gate) * (x @ up)) @ down
+        return product(nn.silu(product(x, gate)) * product(x, up), down)
 
 
 class Block(nn.Module):
@@ -218,6 +229,18 @@ def unstacked(params: Params, settings: ModelSettings) -> Params:
     return {**params, "layers": tuple(layers)}
 
 
+class Trunk(typing.NamedTuple):
+    """The cache of prompts, one row for every k neighbouring rows that decode, and the position of each column."""
+
+    past: tuple[KeyValue, ...]
+    key_positions: "Int[Array, 'b u']"
+
+    def held(self, layer: int, positions: "Int[Array, 's']", *, window: int) -> attention.Held:
+        """What rows whose newest tokens stand at `positions` see of it."""
+        holds = jnp.repeat(self.key_positions, len(positions) // len(self.key_positions), axis=0)
+        return attention.Held(self.past[layer], attention.visible(positions[:, None], holds, window=window))
+
+
 def decode(
     params: Params,
     settings: ModelSettings,
@@ -227,21 +250,25 @@ def decode(
     past: tuple[KeyValue, ...],
     key_positions: "Int[Array, 's u'] | None" = None,
     slot: "Int[Array, ''] | None" = None,
+    trunk: Trunk | None = None,
 ) -> tuple["Float[Array, 's v']", tuple[KeyValue, ...]]:
     """Logits after one more token a row, and the caches with that token written; `params` may be `unstacked`.
 
     The token goes to column `slot` of every row where `key_positions` says what the columns hold: the new token's
     position is already there, -1 marks empty columns. Without them the caches are rings (`cache.held`) and each row
-    writes where its position belongs. Layers are unrolled: inside a scan each step would copy every cache.
+    writes where its position belongs. Rows also see their `trunk`, if there is one. Layers are unrolled: inside a scan
+    each step would copy every cache.
     """
     c, own = settings, unstacked(params, settings)
     x = own["embedding"][tokens][:, None].astype(jnp.dtype(c.compute_dtype))
     by = rotary.rotation(positions[:, None], c)
     kept = []
-    for layer, old, window in zip(own["layers"], past, layer_windows(c), strict=True):
-        width = old.key.shape[2]
+    for n, (layer, old, window) in enumerate(zip(own["layers"], past, layer_windows(c), strict=True)):
+        width = old.columns
         holds = cache.held(positions, width) if key_positions is None else key_positions
         seen = attention.visible(positions[:, None], holds, window=window)
+        if trunk is not None:
+            seen = Branches(seen, trunk.held(n, positions, window=window))
         column = positions % width if slot is None else slot
         x, new = Block(c).apply({"params": layer}, x, by, seen, old, column)
         kept.append(new)

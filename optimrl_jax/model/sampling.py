@@ -1,4 +1,4 @@
-"""Samples completions: shared prefill of the prompts, then one token a step until every row has ended.
+"""Samples completions: each prompt runs once and keeps one cache for its samples, then one token a step until all end.
 
 Shapes are fixed by the caller (prompts padded to one length, a fixed number of samples and steps), so that one compiled
 program serves a whole run; the loop stops early when all rows have ended. Each row draws from its own random stream:
@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimrl_jax.model import decoder
+from optimrl_jax.model import cache, decoder
 from optimrl_jax.model.cache import KeyValue
 from optimrl_jax.settings import ModelSettings
 
@@ -42,7 +42,6 @@ class _State(typing.NamedTuple):
     step: "Int[Array, '']"
     logits: "Float[Array, 'r v']"
     past: tuple[KeyValue, ...]
-    key_positions: "Int[Array, 'r u']"
     done: Completions
 
 
@@ -64,10 +63,16 @@ def generate(
     `prompts` may be padded on either side: `prompt_mask` says which tokens are real, at least one in each row. `keys`
     holds one random key for each of the b * samples rows.
     """
-    state = _prefill(params, settings, prompts, prompt_mask, samples=samples, steps=steps)
+    logits, trunk = _prefill(params, settings, prompts, prompt_mask)
     lengths = jnp.repeat(prompt_mask.sum(axis=1), samples)
-    width = prompts.shape[1]
+    columns = jnp.arange(steps)
     own = decoder.unstacked(params, settings)
+    begin = _State(
+        jnp.int32(0),
+        jnp.repeat(logits, samples, axis=0),
+        tuple(cache.empty(settings, rows=len(keys), columns=steps) for _ in trunk.past),
+        begun(len(keys), steps),
+    )
 
     def goes_on(state: _State) -> "Bool[Array, '']":
         return (state.step < steps) & ~state.done.has_ended.all()
@@ -75,21 +80,20 @@ def generate(
     def advance(state: _State) -> _State:
         n = state.step
         token, log_prob = draw(keys, jnp.broadcast_to(n, keys.shape), state.logits / temperature)
-        done = record(state.done, token, log_prob, end_token=end_token)
-        positions = lengths + n
-        key_positions = jax.lax.dynamic_update_slice_in_dim(state.key_positions, positions[:, None], width + n, axis=1)
+        done = record(state.done, token, log_prob, end_token=end_token, column=n)
         logits, past = decoder.decode(
             own,
             settings,
             tokens=token,
-            positions=positions,
+            positions=lengths + n,
             past=state.past,
-            key_positions=key_positions,
-            slot=width + n,
+            key_positions=jnp.where(columns <= n, lengths[:, None] + columns, -1),
+            slot=n,
+            trunk=trunk,
         )
-        return _State(n + 1, logits, past, key_positions, done)
+        return _State(n + 1, logits, past, done)
 
-    return jax.lax.while_loop(goes_on, advance, state).done
+    return jax.lax.while_loop(goes_on, advance, begin).done
 
 
 def row_keys(key: "Array", rows: "Int[Array, 'r']") -> "Array":
@@ -158,17 +162,24 @@ def is_live(done: Completions) -> "Bool[Array, 'r']":
     return ~done.has_ended & (done.length < done.tokens.shape[1])
 
 
-def record(done: Completions, token: "Array", log_prob: "Array", *, end_token: int) -> Completions:
-    """The completions with one more token in each live row."""
+def record(
+    done: Completions, token: "Array", log_prob: "Array", *, end_token: int, column: "Int[Array, ''] | None" = None
+) -> Completions:
+    """The completions with one more token in each live row; `column` is the length of these where all have the same."""
     live = is_live(done)
-    # Rows that are not live write past the last column, where updates are dropped.
-    at = jnp.arange(len(live)), jnp.where(live, done.length, done.tokens.shape[1])
-    return Completions(
-        tokens=done.tokens.at[at].set(token, mode="drop"),
-        log_prob=done.log_prob.at[at].set(log_prob, mode="drop"),
-        length=done.length + live,
-        has_ended=done.has_ended | (live & (token == end_token)),
-    )
+    if column is None:
+        # Rows that are not live write past the last column, where updates are dropped.
+        at = jnp.arange(len(live)), jnp.where(live, done.length, done.tokens.shape[1])
+        tokens = done.tokens.at[at].set(token, mode="drop")
+        log_probs = done.log_prob.at[at].set(log_prob, mode="drop")
+    else:
+        # No scatter: over rows on several devices it would gather from all of them at every step.
+        tokens, log_probs = (
+            jax.lax.dynamic_update_slice_in_dim(old, jnp.where(live, new, 0)[:, None], column, axis=1)
+            for old, new in ((done.tokens, token), (done.log_prob, log_prob))
+        )
+    has_ended = done.has_ended | (live & (token == end_token))
+    return Completions(tokens, log_probs, done.length + live, has_ended)
 
 
 def _prefill(
@@ -176,11 +187,8 @@ def _prefill(
     settings: ModelSettings,
     prompts: "Int[Array, 'b p']",
     mask: "Bool[Array, 'b p']",
-    *,
-    samples: int,
-    steps: int,
-) -> _State:
-    """Runs each prompt once and repeats its cache for its samples."""
+) -> tuple["Float[Array, 'b v']", decoder.Trunk]:
+    """Runs each prompt once: the scores of its next token, and the cache that its samples share."""
     b, width = prompts.shape
     positions = jnp.where(mask, jnp.cumsum(mask, axis=1) - 1, -1)
     hidden, kept = decoder.hidden_states(
@@ -188,12 +196,5 @@ def _prefill(
     )
     last = width - 1 - jnp.argmax(mask[:, ::-1], axis=1)
     logits = decoder.logits(params, hidden[jnp.arange(b), last])
-
-    def spread(x: "Float[Array, 'b m p d']") -> "Float[Array, 'r m u d']":
-        return jnp.pad(jnp.repeat(x, samples, axis=0), ((0, 0), (0, 0), (0, steps), (0, 0)))
-
-    past = tuple(KeyValue(spread(kept.key[layer]), spread(kept.value[layer])) for layer in range(settings.layers))
-    rows = b * samples
-    empty = jnp.full((rows, steps), -1, positions.dtype)
-    key_positions = jnp.concatenate([jnp.repeat(positions, samples, axis=0), empty], axis=1)
-    return _State(jnp.int32(0), jnp.repeat(logits, samples, axis=0), past, key_positions, begun(rows, steps))
+    past = tuple(KeyValue(kept.key[layer], kept.value[layer]) for layer in range(settings.layers))
+    return logits, decoder.Trunk(past, positions)

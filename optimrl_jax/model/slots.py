@@ -48,13 +48,7 @@ class Progress(typing.NamedTuple):
 def empty(settings: ModelSettings, *, keys: "Array", slots: int, prompt_tokens: int, steps: int) -> Slots:
     """Free slots for prompts and completions of at most `prompt_tokens` and `steps` tokens; `keys` gives their type."""
     past = tuple(
-        cache.empty(
-            slots,
-            kv_heads=settings.kv_heads,
-            head_width=settings.head_width,
-            columns=cache.columns(prompt_tokens + steps, window),
-            dtype=jnp.dtype(settings.compute_dtype),
-        )
+        cache.empty(settings, rows=slots, columns=cache.columns(prompt_tokens + steps, window))
         for window in decoder.layer_windows(settings)
     )
     return Slots(
@@ -100,7 +94,7 @@ def fill(
         return old.at[rows].set(new, mode="drop")
 
     rings = [
-        cache.ring(jax.tree.map(lambda part, n=n: part[n], prompt.kept), prompt.length, old.key.shape[2])
+        cache.ring(jax.tree.map(lambda part, n=n: part[n], prompt.kept), prompt.length, old.columns)
         for n, old in enumerate(slots.past)
     ]
 

@@ -3,8 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from optimrl_jax.model import attention
+from optimrl_jax.model.cache import KeyValue
 
 
 def test_a_window_of_three_lets_a_token_see_exactly_three_keys():
@@ -52,7 +54,7 @@ def test_attention_equals_a_loop_over_rows_heads_and_queries():
     query = draw.normal(size=(s, t, n, d)).astype(np.float32)
     key, value = draw.normal(size=(2, s, m, t, d)).astype(np.float32)
     seen = np.tril(np.ones((s, t, t), bool))
-    found = attention.attend(jnp.asarray(query), jnp.asarray(key), jnp.asarray(value), jnp.asarray(seen))
+    found = attention.attend(query, attention.Held(KeyValue(key.swapaxes(2, 3), value), seen))
     for row in range(s):
         for head in range(n):
             own_key, own_value = key[row, head // (n // m)], value[row, head // (n // m)]
@@ -64,5 +66,29 @@ def test_attention_equals_a_loop_over_rows_heads_and_queries():
 
 def test_attention_of_a_query_that_sees_nothing_is_finite_with_its_gradient():
     ones = jnp.ones((1, 2, 2, 4))
-    grads = jax.grad(lambda x: attention.attend(x, ones, ones, jnp.zeros((1, 2, 2), bool)).sum())(ones)
-    assert np.isfinite(grads).all()
+    nothing = attention.Held(KeyValue(ones.swapaxes(2, 3), ones), jnp.zeros((1, 2, 2), bool))
+    for parts in ([nothing], [nothing, nothing]):
+        grads = jax.grad(lambda x, parts=parts: attention.attend(x, *parts).sum())(ones)
+        assert np.isfinite(grads).all()
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_a_trunk_that_neighbours_share_counts_as_if_each_row_held_it(samples):
+    draw = np.random.default_rng(2)
+    b, t, n, m, d, shared, own = 2, 2, 4, 2, 8, 5, 3
+    s = b * samples
+    query = 3 * draw.normal(size=(s, t, n, d)).astype(np.float32)
+
+    def held(rows: int, columns: int) -> KeyValue:
+        key = draw.normal(size=(rows, m, d, columns)).astype(np.float32)
+        return KeyValue(key, draw.normal(size=(rows, m, columns, d)).astype(np.float32))
+
+    trunk, branch = held(b, shared), held(s, own)
+    sees_trunk, sees_branch = draw.random((s, t, shared)) < 0.5, draw.random((s, t, own)) < 0.5
+    # One query sees nothing of the trunk, another nothing of its own.
+    sees_trunk[0, 0], sees_branch[0, 0, 0], sees_branch[-1, 1], sees_trunk[-1, 1, 0] = False, True, False, True
+    found = attention.attend(query, attention.Held(branch, sees_branch), attention.Held(trunk, sees_trunk))
+    each = [np.repeat(part, samples, axis=0) for part in trunk]
+    whole = KeyValue(*(np.concatenate(parts, axis) for *parts, axis in zip(each, branch, (3, 2), strict=True)))
+    expected = attention.attend(query, attention.Held(whole, np.concatenate([sees_trunk, sees_branch], axis=2)))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimrl_jax.model import attention, blockwise
+from optimrl_jax.model.cache import KeyValue
 
 HEADS, KV_HEADS, HEAD_WIDTH = 4, 2, 8
 
@@ -33,11 +34,12 @@ def arrays_of(layout: attention.Layout, *, seed: int) -> tuple[np.ndarray, ...]:
     draw = np.random.default_rng(seed)
     query, weight = draw.normal(size=(2, s, t, HEADS, HEAD_WIDTH)).astype(np.float32)
     key, value = draw.normal(size=(2, s, KV_HEADS, t, HEAD_WIDTH)).astype(np.float32)
-    return 2 * query, key, value, weight * (layout.segments > 0)[..., None, None]
+    return 2 * query, key.swapaxes(2, 3), value, weight * (layout.segments > 0)[..., None, None]
 
 
 def dense(query, key, value, layout, window):
-    return attention.attend(query, key, value, attention.visible_in_rows(layout, layout, window=window))
+    seen = attention.visible_in_rows(layout, layout, window=window)
+    return attention.attend(query, attention.Held(KeyValue(key, value), seen))
 
 
 @functools.partial(jax.jit, static_argnames="attend")
@@ -103,7 +105,8 @@ def test_keys_of_another_segment_do_not_move_a_query():
     layout = packed_layout([[(6,), (7,)]], 16)
     query, key, value, _ = arrays_of(layout, seed=3)
     before = blockwise.attend(query, key, value, layout, block=4)
-    changed = [np.where((layout.segments == 1)[:, None, :, None], x + 50, x) for x in (key, value)]
+    is_first = (layout.segments == 1)[:, None, None]
+    changed = np.where(is_first, key + 50, key), np.where(is_first.swapaxes(2, 3), value + 50, value)
     after = blockwise.attend(query, *changed, layout, block=4)
     np.testing.assert_array_equal(before[:, 6:13], after[:, 6:13])
     assert not np.allclose(before[:, :6], after[:, :6])

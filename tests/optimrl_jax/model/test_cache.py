@@ -5,9 +5,16 @@ import numpy as np
 import pytest
 
 from optimrl_jax.model import attention, cache, decoder
+from optimrl_jax.settings import ModelSettings
 from tests.optimrl_jax.model import windowed
 
 DRAW = np.random.default_rng(0)
+SETTINGS = ModelSettings(kv_heads=2, head_width=4)
+
+
+def held_at(tokens: jnp.ndarray) -> cache.KeyValue:
+    """A cache of tokens [s, m, u, d]: themselves as keys, and their negatives as values."""
+    return cache.KeyValue(tokens.swapaxes(2, 3), -tokens)
 
 
 def test_columns_of_a_ring_of_four_after_position_five():
@@ -24,24 +31,24 @@ def test_a_layer_without_a_window_has_a_column_for_every_position():
 def test_rings_hold_the_newest_tokens_of_each_row_wherever_it_stands(columns):
     lengths, steps = np.array([1, 4, 9]), 6
     tokens = DRAW.normal(size=(3, 2, 15, 4)).astype(np.float32)
-    past = cache.empty(3, kv_heads=2, head_width=4, columns=columns, dtype=jnp.float32)
+    past = cache.empty(SETTINGS, rows=3, columns=columns)
     for row, length in enumerate(lengths):
         prompt = jnp.asarray(np.where(np.arange(9)[:, None] < length, tokens[row, :, :9], np.nan))[None]
-        ring = cache.ring(cache.KeyValue(prompt, -prompt), jnp.int32(length), columns)
+        ring = cache.ring(held_at(prompt), jnp.int32(length), columns)
         if columns < 9:
-            assert ring.key.shape[2] == columns
-        past = cache.copy_row(past, cache.KeyValue(*(part[:, :, :columns] for part in ring)), jnp.int32(row))
+            assert ring.columns == columns
+        past = cache.copy_row(past, cache.KeyValue(ring.key[..., :columns], ring.value[:, :, :columns]), jnp.int32(row))
     for n in range(steps):
         positions = lengths + n
         new = jnp.asarray(tokens[np.arange(3), :, positions][:, :, None])
-        past = cache.write(past, cache.KeyValue(new, -new), jnp.asarray(positions % columns))
+        past = cache.write(past, held_at(new), jnp.asarray(positions % columns))
         held = np.asarray(cache.held(jnp.asarray(positions), columns))
         for row in range(3):
             assert sorted(held[row])[-min(columns, positions[row] + 1) :] == list(
                 range(max(0, positions[row] - columns + 1), positions[row] + 1)
             )
             for column in np.flatnonzero(held[row] >= 0):
-                np.testing.assert_array_equal(past.key[row, :, column], tokens[row, :, held[row, column]])
+                np.testing.assert_array_equal(past.key[row, :, :, column], tokens[row, :, held[row, column]])
                 np.testing.assert_array_equal(past.value[row, :, column], -tokens[row, :, held[row, column]])
 
 
@@ -51,8 +58,9 @@ def test_attention_over_a_ring_equals_attention_over_everything_behind_a_window(
     key, value = (jnp.asarray(DRAW.normal(size=(1, 2, total, 8)).astype(np.float32)) for _ in range(2))
     newest = jnp.array([total - 1])
     seen = attention.visible(newest[None], jnp.arange(total)[None], window=window)
-    expected = attention.attend(query, key, value, seen)
-    ring = cache.ring(cache.KeyValue(key, value), jnp.int32(total), window)
+    whole = cache.KeyValue(key.swapaxes(2, 3), value)
+    expected = attention.attend(query, attention.Held(whole, seen))
+    ring = cache.ring(whole, jnp.int32(total), window)
     held = cache.held(newest, window)
-    found = attention.attend(query, *ring, attention.visible(newest[None], held, window=window))
+    found = attention.attend(query, attention.Held(ring, attention.visible(newest[None], held, window=window)))
     np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from optimrl_jax.model import decoder
+from optimrl_jax.model import cache, decoder
 from tests.optimrl_jax.model import tiny
 
 DRAW = np.random.default_rng(0)
@@ -60,8 +60,7 @@ def test_parameters_are_what_the_settings_ask_for(settings):
 def test_decoding_token_by_token_equals_the_full_pass():
     settings, tree = tiny.SETTINGS, tiny.params()
     width = len(A)
-    empty = np.zeros((1, settings.kv_heads, width, settings.head_width), np.float32)
-    past = tuple(decoder.KeyValue(empty, empty) for _ in range(settings.layers))
+    past = (cache.empty(settings, rows=1, columns=width),) * settings.layers
     full = np.asarray(decoder.logits(tree, alone(A)))
     for at, token in enumerate(A):
         key_positions = np.where(np.arange(width) <= at, np.arange(width), -1)[None]

@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from optimrl_jax.commands import UserError
 from optimrl_jax.learner import mesh as mesh_lib
-from optimrl_jax.model import decoder, families, hf_config, layout, sampling, weights
+from optimrl_jax.model import cache, decoder, families, hf_config, layout, sampling, weights
 from optimrl_jax.settings import SettingsError
 from tests.optimrl_jax.model import tiny
 
@@ -57,8 +57,7 @@ def test_decoding_token_by_token_honours_the_window():
     settings, params = weights.load(GOLDENS / "cwm")
     with np.load(GOLDENS / "cwm" / "expected.npz") as expected:
         tokens, logits = expected["tokens"], expected["logits"]
-    empty = np.zeros((1, settings.kv_heads, 32, settings.head_width), np.float32)
-    past = (decoder.KeyValue(empty, empty),) * settings.layers
+    past = (cache.empty(settings, rows=1, columns=32),) * settings.layers
     for at in range(32):
         found, past = tiny.decode(
             params,
