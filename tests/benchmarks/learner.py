@@ -85,11 +85,16 @@ def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
     trained = learner.learn(groups)["trained_tokens"]
     update_s, update_cpu_s = best(lambda: learner.learn(groups), repeats=repeats)
     tokens = settings.data.prompt_tokens + steps
-    context = settings.data.prompt_tokens + steps / 2
     shared, members = batches.sharing(settings.grpo, settings.data)
     flops = footprint.update_flops(settings.model, sequences=rows, tokens=tokens, shared=shared, members=members)
     peak = machine.peak(settings.model.compute_dtype)
-    read_bytes = steps * model_costs.decode_bytes(settings.model, rows=rows, context=context)
+    read_bytes = steps * model_costs.decode_bytes(
+        settings.model,
+        rows=rows,
+        own=steps / 2,
+        prompts=settings.grpo.problems,
+        prompt_tokens=settings.data.prompt_tokens,
+    )
     return {
         "generate_tokens_per_s": rows * steps / generate_s,
         "generate_tokens_per_cpu_s": rows * steps / generate_cpu_s,

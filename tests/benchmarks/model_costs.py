@@ -18,18 +18,25 @@ from optimrl_jax.settings import ModelSettings
 OBJECTIVE = functools.partial(loss.clipped_surrogate, temperature=1.0, epsilon_low=0.2, epsilon_high=0.25)
 
 
-def decode_bytes(model: ModelSettings, *, rows: int, context: float) -> float:
-    """Bytes that one decoding step cannot avoid reading: every matrix once, and the keys and values of every row."""
-    cached = 2 * model.layers * model.kv_heads * model.head_width * context * rows
+def decode_bytes(model: ModelSettings, *, rows: int, own: float, prompts: int, prompt_tokens: int) -> float:
+    """Bytes that one decoding step cannot avoid reading: every matrix once, and the keys and values that rows see.
+
+    Those of a prompt count once for all rows that share it, and each row's `own` tokens.
+    """
+    tokens = rows * own + prompts * prompt_tokens
+    cached = 2 * model.layers * model.kv_heads * model.head_width * tokens
     return (footprint.matrix_parameters(model) + cached) * jnp.dtype(model.compute_dtype).itemsize
 
 
 def loss_memory_share(*, tokens: int, vocabulary: int, width: int, chunk: int, dtype: jnp.dtype = jnp.float32) -> float:
     """Temporary memory of the chunked scores with their gradients over the bytes of dense float32 scores."""
 
+    def summed(found: cross_entropy.Scores, _: cross_entropy.PerToken) -> cross_entropy.Sums:
+        return {"loss": found.log_prob.sum(), "entropy": found.entropy.sum()}
+
     def total(params: dict, hidden: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
-        found = cross_entropy.chunked(params, hidden, targets, temperature=1.0, chunk=chunk)
-        return found.log_prob.sum(), found.entropy.sum()
+        sums = cross_entropy.chunked(params, hidden, targets, {}, summed, temperature=1.0, chunk=chunk)
+        return sums["loss"], sums["entropy"]
 
     shapes = (
         {"embedding": jax.ShapeDtypeStruct((vocabulary, width), jnp.float32)},

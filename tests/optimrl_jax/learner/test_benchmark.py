@@ -13,8 +13,9 @@ SHAPE = ModelSettings(width=4, layers=2, heads=2, kv_heads=1, head_width=3, mlp_
 
 
 def test_bytes_of_a_decoding_step_as_worked_by_hand():
-    # 292 parameters of matrices; keys and values of 2 layers, 1 head of 3 features, 10 tokens in 5 rows.
-    assert model_costs.decode_bytes(SHAPE, rows=5, context=10) == 4 * (292 + 2 * 2 * 3 * 10 * 5)
+    # 292 parameters of matrices; keys and values of 2 layers, 1 head of 3 features for 6 x 10 and 2 x 7 tokens.
+    found = model_costs.decode_bytes(SHAPE, rows=6, own=10, prompts=2, prompt_tokens=7)
+    assert found == 4 * (292 + 2 * 2 * 3 * (10 * 6 + 7 * 2))
 
 
 def test_growth_of_a_square_is_two():
