@@ -6,6 +6,7 @@ A parameter whose name matches no rule is an error, never silently replicated. B
 import math
 import re
 import typing
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -13,8 +14,9 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionS
 
 from optimrl_jax.settings import MeshSettings, SettingsError
 
-AXES = ("data", "fsdp", "tensor")
-ROWS = ("data", "fsdp")
+DATA = "data"
+ROWS = (DATA, "fsdp")
+AXES = (*ROWS, "tensor")
 AXIS_TYPES = (AxisType.Auto,) * len(AXES)
 
 # Leading None is the layer axis of the scanned blocks.
@@ -101,6 +103,24 @@ def shardings(mesh: Mesh | AbstractMesh, tree: typing.Any) -> typing.Any:
 def rows(mesh: Mesh | AbstractMesh, *, axis: int) -> NamedSharding:
     """Batches: the row axis over data and fsdp, everything else whole."""
     return NamedSharding(mesh, PartitionSpec(*[None] * axis, ROWS))
+
+
+def summed_over_data(
+    of_part: Callable[..., typing.Any], mesh: Mesh | AbstractMesh
+) -> Callable[[typing.Any, typing.Any, typing.Any], typing.Any]:
+    """`of_part(params, batch, number)` of each part of the data axis with its own rows (axis 1), added up at the end.
+
+    Left to the compiler, gradients are added up over the devices after every microbatch, and inside its loops over
+    tokens; where another axis splits parameters, it has to be.
+    """
+    if mesh.shape[DATA] < mesh.size:
+        return of_part
+
+    def total(*inputs: typing.Any) -> typing.Any:
+        return jax.lax.psum(of_part(*inputs), DATA)
+
+    specs = PartitionSpec(), PartitionSpec(None, DATA), PartitionSpec()
+    return jax.shard_map(total, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(), check_vma=False)
 
 
 def over_rows(params: typing.Any, batch: typing.Any) -> typing.Any:

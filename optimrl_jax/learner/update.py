@@ -72,22 +72,14 @@ def update(
     *,
     loss: Loss,
     optimizer: optax.GradientTransformation,
+    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
 ) -> tuple[TrainState, Sums]:
     """The next state, and the sums of `loss` over the batch with "grad_norm" and "is_finite".
 
     Gradients are summed over the first `used` microbatches and divided by `normalizer`. Where their norm is not finite
     the state comes back unchanged and "is_finite" is 0.
     """
-
-    def add(index: "Int[Array, '']", total: tuple) -> tuple:
-        rows = jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=False), batch)
-        (_, sums), grads = jax.value_and_grad(loss, has_aux=True)(state.params, rows)
-        return jax.tree.map(jnp.add, total, (grads, sums))
-
-    first = jax.tree.map(lambda x: x[0], batch)
-    shapes = jax.eval_shape(loss, state.params, first)[1]
-    zeros = jax.tree.map(jnp.zeros_like, state.params), jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    grads, sums = jax.lax.fori_loop(0, used, add, zeros)
+    grads, sums = mesh_lib.summed_over_data(functools.partial(_gradients, loss=loss), mesh)(state.params, batch, used)
     grads = jax.tree.map(lambda g: g / normalizer, grads)
     norm = optax.global_norm(grads)
     is_finite = jnp.isfinite(norm)
@@ -95,6 +87,22 @@ def update(
     following = TrainState(optax.apply_updates(state.params, changes), moments, state.step + 1)
     kept = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), following, state)
     return kept, {**sums, "grad_norm": norm, "is_finite": is_finite.astype(jnp.float32)}
+
+
+def _gradients(
+    params: decoder.Params, batch: Packed, used: "Int[Array, '']", *, loss: Loss
+) -> tuple[decoder.Params, Sums]:
+    """Gradients and sums over the first `used` microbatches."""
+
+    def add(index: "Int[Array, '']", total: tuple) -> tuple:
+        rows = jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=False), batch)
+        (_, sums), grads = jax.value_and_grad(loss, has_aux=True)(params, rows)
+        return jax.tree.map(jnp.add, total, (grads, sums))
+
+    first = jax.tree.map(lambda x: x[0], batch)
+    shapes = jax.eval_shape(loss, params, first)[1]
+    zeros = jax.tree.map(jnp.zeros_like, params), jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    return jax.lax.fori_loop(0, used, add, zeros)
 
 
 def on_mesh(
@@ -107,7 +115,7 @@ def on_mesh(
     """`update` under `jit`, with the state where `placed` puts it (and donated) and the rows of batches split."""
     whole = mesh_lib.replicated(mesh)
     return jax.jit(
-        functools.partial(update, loss=loss, optimizer=optimizer),
+        functools.partial(update, loss=loss, optimizer=optimizer, mesh=mesh),
         in_shardings=(placed, mesh_lib.rows(mesh, axis=1), whole, whole),
         out_shardings=(placed, whole),
         donate_argnums=0,

@@ -39,7 +39,7 @@ def sampled(params):
 
 # As a restored policy is: committed to one device, whatever mesh is to learn from it.
 RESTORED = jax.device_put(copied_params(), jax.devices()[0])
-for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1)):
+for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1), (8, 1, 1)):
     own = Learner(RESTORED, tiny.SETTINGS, dataclasses.replace(SETTINGS, mesh=MeshSettings(*shape)))
     assert mesh.row_shares(own.trainer.state.params) == shape[0] * shape[1]
     completions.append(sampled(own.trainer.state.params))
@@ -86,6 +86,18 @@ for figures, leaves, own_moments in results[1:]:
     for one, other in zip(leaves, params, strict=True):
         # Adam's first step is the sign of a gradient: a gradient of about 0 may take either.
         assert (np.abs(one - other) < 1e-4).mean() > 0.99
+# Where only data is split, devices wait for each other once an update and not in its loops.
+own = mesh.build(MeshSettings(data=8), micro_rows=8)
+def total(weight, rows, used):
+    return jax.lax.fori_loop(0, used, lambda n, sum: sum + (weight * rows[n]).sum(), 0.0)
+rows = np.arange(48.0, dtype=np.float32).reshape(3, 16)
+compiled = jax.jit(
+    mesh.summed_over_data(total, own), in_shardings=(mesh.replicated(own), mesh.rows(own, axis=1), mesh.replicated(own))
+).lower(np.float32(2), rows, np.int32(2)).compile()
+loops, entry = compiled.as_text().split("ENTRY")
+assert "all-reduce" in entry and "all-reduce(" not in loops
+inputs = jax.device_put((np.float32(2), rows, np.int32(2)), compiled.input_shardings[0])
+assert float(compiled(*inputs)) == 2 * rows[:2].sum()
 print("agrees")
 """
 
