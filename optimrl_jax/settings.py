@@ -95,7 +95,11 @@ class DataSettings:
     row_tokens: int = setting(256, "length of the rows that sequences are packed into, tokens", POSITIVE)
     micro_rows: int = setting(8, "packed rows whose gradients are computed at once", POSITIVE)
     shares_prompts: bool = setting(True, "a GRPO update processes a prompt once for the rollouts of it in a row")
-    slots: int = setting(0, "rollouts sampled side by side, each replaced as it ends; 0: all at once", NOT_NEGATIVE)
+    slots: int = setting(
+        0,
+        "rollouts sampled side by side, each replaced as it ends; 0: all at once (on a mesh, equally many a device)",
+        NOT_NEGATIVE,
+    )
     stop: tuple[str, ...] = setting((), "texts that end a completion, beside its end token", TEXTS)
 
 

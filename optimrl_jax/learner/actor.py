@@ -101,15 +101,18 @@ class Sampler:
         self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array
     ) -> Iterator[continuous.Rollout]:
         """The completions that `complete` gives, one by one as they end; needs `data.slots`."""
-        grouped = keys.reshape(len(prompt_ids), samples)
+        grouped, params = keys.reshape(len(prompt_ids), samples), self._policy.params
+        shares = mesh_lib.row_shares(params)
+        slots = -(-self._data.slots // shares) * shares
         return continuous.rollouts(
-            self._policy.params,
+            params,
             self._policy.settings,
             itertools.starmap(continuous.Request, zip(prompt_ids, grouped, strict=True)),
-            plan=continuous.Plan(self._data.slots, self._data.prompt_tokens, self._data.completion_tokens),
+            plan=continuous.Plan(slots, self._data.prompt_tokens, self._data.completion_tokens),
             temperature=self._temperature,
             end_token=self._policy.tokenizer.end,
             stop=self._stop,
+            place=functools.partial(mesh_lib.over_rows, params),
         )
 
     @property

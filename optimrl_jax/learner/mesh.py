@@ -102,7 +102,9 @@ def shardings(mesh: Mesh | AbstractMesh, tree: typing.Any) -> typing.Any:
 
 def rows(mesh: Mesh | AbstractMesh, *, axis: int) -> NamedSharding:
     """Batches: the row axis over data and fsdp, everything else whole."""
-    return NamedSharding(mesh, PartitionSpec(*[None] * axis, ROWS))
+    # Axes of one device are left out, as compilers do: what comes back has the very sharding that went in.
+    split = tuple(name for name in ROWS if mesh.shape[name] > 1)
+    return NamedSharding(mesh, PartitionSpec(*[None] * axis, split))
 
 
 def summed_over_data(

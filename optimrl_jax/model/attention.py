@@ -102,7 +102,7 @@ def within(sight: Sight, window: "int | Int[Array, '']") -> "Bool[Array, 's t u'
 
 
 class Held(typing.NamedTuple):
-    """Keys and values, and which of them the queries see; each of the b rows belongs to s / b neighbours."""
+    """Keys and values in b rows, each of which belongs to s / b neighbouring rows of queries, and which they see."""
 
     past: KeyValue
     seen: "Bool[Array, 's t u']"

@@ -17,9 +17,9 @@ if typing.TYPE_CHECKING:
 
 
 class KeyValue(typing.NamedTuple):
-    """Keys (rotated) and values of one layer, each with the columns where the product that reads it sums or writes.
+    """Keys (rotated) and values of one layer, each laid out for the product that reads it.
 
-    [s, kv_heads, head_width, columns] and [s, kv_heads, columns, head_width].
+    [s, kv_heads, head_width, columns] and [s, kv_heads, columns, head_width], behind a layer axis where there is one.
     """
 
     key: "Float[Array, 's m d u']"
@@ -30,6 +30,7 @@ class KeyValue(typing.NamedTuple):
         return self.value.shape[-2]
 
 
+# Where the columns of one layer stand.
 COLUMN_AXES = KeyValue(3, 2)
 
 

@@ -7,7 +7,7 @@ one of a few widths.
 
 import dataclasses
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import jax
 import numpy as np
@@ -65,12 +65,14 @@ def rollouts(
     temperature: float,
     end_token: int,
     stop: sampling.Stop | None = None,
+    place: Callable[[slots_lib.Slots], slots_lib.Slots] = lambda slots: slots,
 ) -> Iterator[Rollout]:
     """All rollouts of all requests, in the order in which they end.
 
     Requests are taken from the iterable as slots become free, so that it may be endless. `stop(tokens, checked)` names
     the length, greater than `checked`, at which a completion ends for another reason than its end token, or None; the
-    completion is cut there. Raises ValueError for a prompt that is empty or longer than `plan.prompt_tokens`.
+    completion is cut there. `place` puts the empty slots, rows first, where they are to stay: on one device, or split
+    over several. Raises ValueError for a prompt that is empty or longer than `plan.prompt_tokens`.
     """
     waiting = _Waiting(params, settings, requests, plan=plan)
     decoding = jax.jit(decoder.unstacked, static_argnums=1)(params, settings)
@@ -79,9 +81,10 @@ def rollouts(
     slots = None
     while waiting.has_more() or any(held):
         if slots is None:
-            slots = slots_lib.empty(
+            empty = slots_lib.empty(
                 settings, keys=waiting.keys, slots=plan.slots, prompt_tokens=plan.prompt_tokens, steps=plan.steps
             )
+            slots = place(empty)
         slots = waiting.fill(slots, held)
         slots, progress = slots_lib.advance(
             slots,

@@ -33,9 +33,10 @@ results, completions, alone = [], [], None
 PROMPTS = [np.array([3, 4, 5]), np.array([6, 7]), np.array([8])]
 KEYS = sampling.row_keys(streams.key(0, "sample"), np.arange(6))
 
-def sampled(params):
+def sampled(params, slots=0):
     policy = checkpoints.Policy(params, tiny.SETTINGS, types.SimpleNamespace(pad=0, end=1))
-    return Sampler(policy, DataSettings(prompt_tokens=4, completion_tokens=6), 1.0).complete(PROMPTS, 2, keys=KEYS)
+    data = DataSettings(prompt_tokens=4, completion_tokens=6, slots=slots)
+    return Sampler(policy, data, 1.0).complete(PROMPTS, 2, keys=KEYS)
 
 # As a restored policy is: committed to one device, whatever mesh is to learn from it.
 RESTORED = jax.device_put(copied_params(), jax.devices()[0])
@@ -43,6 +44,8 @@ for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1), (8, 1, 1)):
     own = Learner(RESTORED, tiny.SETTINGS, dataclasses.replace(SETTINGS, mesh=MeshSettings(*shape)))
     assert mesh.row_shares(own.trainer.state.params) == shape[0] * shape[1]
     completions.append(sampled(own.trainer.state.params))
+    if shape == (2, 2, 2):
+        completions.append(sampled(own.trainer.state.params, slots=3))
     figures = own.learn(GROUPS)
     gate = own.trainer.state.params["layers"]["mlp"]["gate"]
     assert len(gate.sharding.device_set) == int(np.prod(shape)), shape
