@@ -11,7 +11,7 @@ ROOT := runs/quickstart
 RUN := runs/$(CONFIG)
 JOB := --config=configs/$(CONFIG).py
 
-.PHONY: setup lint test quickstart sandbox-image
+.PHONY: setup lint types test quickstart sandbox-image
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -27,6 +27,11 @@ $(STAMP): requirements.lock pyproject.toml
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+# Types of what ships.
+types: $(STAMP)
+	$(VENV)/bin/pyrefly check --output-format=min-text
 
 # Most of the package's own tests compile, each on one core: two at a time. What times programs runs alone.
 test: lint
