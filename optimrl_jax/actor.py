@@ -11,12 +11,14 @@ import sys
 
 import jax
 
-from optimrl_jax import execution, train
+from optimrl_jax import train
+from optimrl_jax.actors import messages
+from optimrl_jax.actors.rollout_worker import RemoteDesk, Worker
+from optimrl_jax.actors.rpc import Asker
 from optimrl_jax.commands import Job, UserError, run_job
-from optimrl_jax.learner import wire, workdir
-from optimrl_jax.learner.placement import Placement
-from optimrl_jax.learner.transport import Asker
-from optimrl_jax.learner.worker import RemoteDesk, Worker
+from optimrl_jax.distributed.placement import Placement
+from optimrl_jax.rollout import execution
+from optimrl_jax.training import workdir
 
 OPTIONS = {
     "learner": "tcp://host:port of the learner",
@@ -36,7 +38,7 @@ def main(job: Job) -> None:
     desk = RemoteDesk(
         asker,
         name=job.options["name"] or f"{os.uname().nodename}-{os.getpid()}",
-        job=wire.job_id(job.settings, [record.id for record in task.records]),
+        job=messages.job_id(job.settings, [record.id for record in task.records]),
         like=task.policy.params,
         placement=Placement(tuple(jax.local_devices())),
         heartbeat_s=job.settings.grpo.heartbeat_s,

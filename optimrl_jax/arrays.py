@@ -4,11 +4,15 @@ Axis letters, everywhere in this package: `b` problems, `k` tests of a problem, 
 problem, `t` tokens, `s` packed rows, `v` vocabulary. Ragged problems are padded; every pytree carries the mask that
 says what is real, and padding never changes a result.
 
-The pytrees hold NumPy or JAX arrays alike; nothing here computes or does I/O.
+The pytrees hold NumPy or JAX arrays alike. Random streams are named here too: one seed, and a named constant and
+numbers folded into it for everything that draws.
 """
 
 import enum
 import typing
+import zlib
+
+import jax
 
 if typing.TYPE_CHECKING:
     from jaxtyping import Array, Bool, Float, Int
@@ -87,3 +91,11 @@ class Rollouts(typing.NamedTuple):
     is_completion: "Bool[Array, 'r t']"
     log_prob: "Float[Array, 'r t']"
     policy_version: "Int[Array, 'r']"
+
+
+def stream_key(seed: int, name: str, *numbers: int) -> jax.Array:
+    """The key of the stream `name`, further split by `numbers` (a step, a batch)."""
+    stream = jax.random.fold_in(jax.random.key(seed), zlib.crc32(name.encode()))
+    for number in numbers:
+        stream = jax.random.fold_in(stream, number)
+    return stream

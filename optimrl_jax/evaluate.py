@@ -13,12 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optimrl_jax import arrays, environment, execution, files
+from optimrl_jax import arrays, environment, files
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import dataset
 from optimrl_jax.evaluation import leaderboards, plots, records, replay, scores, tables
-from optimrl_jax.learner import actor, checkpoints
+from optimrl_jax.rollout import actor, execution
 from optimrl_jax.settings import Settings, thaw
+from optimrl_jax.training import checkpoints
 
 _LOG = logging.getLogger(__name__)
 ALL_KINDS = frozenset(arrays.TestKind)

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 import numpy as np
 import rich.table
 
-from optimrl_jax import arrays, environment, execution, files
+from optimrl_jax import arrays, environment, files
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import dataset
 from optimrl_jax.evaluation import replay, tables
-from optimrl_jax.learner import judging
+from optimrl_jax.rollout import execution, rewarder
 from optimrl_jax.settings import DataSettings, Settings, thaw
 
 if typing.TYPE_CHECKING:
@@ -40,7 +40,7 @@ def main(job: Job) -> None:
     rows = _rows(job.options["programs"])
     records = _asked_for(rows, settings.data)
     try:
-        judge = judging.Judge(records, settings)
+        judge = rewarder.Judge(records, settings)
     except ValueError as error:
         raise UserError(str(error)) from None
     place = {record.id: index for index, record in enumerate(records)}
@@ -106,7 +106,7 @@ def _percentiles(
     return replay.replay([record], {0: (status, duration_s)}, env=env, reference_s=[record.duration_s]).q[0]
 
 
-def _line(earned: judging.Judged, n: int, run: execution.CandidateRun, *, percentile: float) -> dict[str, object]:
+def _line(earned: rewarder.Judged, n: int, run: execution.CandidateRun, *, percentile: float) -> dict[str, object]:
     is_valid, is_correct = bool(earned.is_valid[n]), bool(earned.is_correct[n])
     return {
         "reward": float(earned.reward[n]) if is_valid else None,

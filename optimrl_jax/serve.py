@@ -11,9 +11,9 @@ import sys
 import uvicorn
 
 from optimrl_jax.commands import Job, UserError, run_job
-from optimrl_jax.learner import checkpoints
 from optimrl_jax.serving import api
 from optimrl_jax.serving.batcher import Batcher
+from optimrl_jax.training import checkpoints
 
 _LOG = logging.getLogger(__name__)
 

@@ -14,12 +14,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from optimrl_jax import arrays
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import chat, packing
 from optimrl_jax.data.corpus import Corpus, of_dataset, of_mix
-from optimrl_jax.learner import checkpoints, dry_run, loss, processes, streams, update, workdir
+from optimrl_jax.distributed import multihost
+from optimrl_jax.grpo import loss
 from optimrl_jax.model import decoder, pretrained
+from optimrl_jax.planning import dry_run
 from optimrl_jax.settings import DataSettings, ModelSettings, Settings
+from optimrl_jax.training import checkpoints, trainer, workdir
 
 _LOG = logging.getLogger(__name__)
 LOG_EVERY = 20
@@ -27,24 +31,24 @@ LOG_EVERY = 20
 
 def main(job: Job) -> None:
     """Trains tokenizer and policy; leaves checkpoints, metrics and `summary.json` in the workdir."""
-    with processes.joined(job.settings, shared=processes.SHARED_IN_SFT):
-        _run(job, own=processes.own_directory(job.workdir))
+    with multihost.joined(job.settings, shared=multihost.SHARED_IN_SFT):
+        _run(job, own=multihost.own_directory(job.workdir))
 
 
 def _run(job: Job, *, own: pathlib.Path) -> None:
     settings = job.settings
     workdir.reuse_compiled_programs(job.workdir)
     start = _start(own, settings)
-    corpus = (of_mix if settings.sft.mix else of_dataset)(own, settings, part=processes.part())
+    corpus = (of_mix if settings.sft.mix else of_dataset)(own, settings, part=multihost.part())
     model = start.settings if start else dataclasses.replace(settings.model, vocabulary=corpus.vocabulary)
-    params = start.params if start else decoder.initial(model, streams.key(settings.seed, "parameters"))
+    params = start.params if start else decoder.initial(model, arrays.stream_key(settings.seed, "parameters"))
     workdir.write_model(own, model)
     run = SupervisedRun(job.workdir, corpus, params, model=model, settings=settings)
     # The trainer has a copy of its own; these would stay in memory to the last step.
     del start, params
     try:
         figures = run.run()
-    except update.DivergedError as error:
+    except trainer.DivergedError as error:
         raise UserError(f"sft.learning_rate = {settings.sft.learning_rate}: {error}") from None
     workdir.finish(own, "SFT", figures, settings=settings)
 
@@ -64,10 +68,10 @@ class SupervisedRun:
         self._settings = settings
         self._corpus = corpus
         self._stream = corpus.stream
-        self._trainer = update.Trainer(
+        self._trainer = trainer.Trainer(
             params,
             functools.partial(loss.supervised, settings=model),
-            update.optimizer_of(settings.sft, ends_at=0.1),
+            trainer.optimizer_of(settings.sft, ends_at=0.1),
             mesh=settings.mesh,
             micro_rows=settings.data.micro_rows,
             most_skipped=settings.sft.most_skipped,
@@ -75,7 +79,7 @@ class SupervisedRun:
         self._checkpoints = checkpoints.Checkpoints(directory)
         self._step = 0
         self._stopwatch = workdir.Stopwatch(self._restore())
-        self._metrics = workdir.Metrics(processes.own_directory(directory), first_step=self._step)
+        self._metrics = workdir.Metrics(multihost.own_directory(directory), first_step=self._step)
 
     def run(self) -> dict[str, float]:
         """Goes on to the last step and returns the figures of the job."""
@@ -103,7 +107,7 @@ class SupervisedRun:
         started_s = time.monotonic()
         taken = self._corpus.encode(next(self._stream))
         packed, used = pack_examples(taken.examples, most=self._corpus.microbatches, data=self._settings.data)
-        completion_tokens = processes.total(float(packed.per_token["weight"].sum()))
+        completion_tokens = multihost.total(float(packed.per_token["weight"].sum()))
         sums = self._trainer.step(packed, used, normalizer=completion_tokens)
         step_s = time.monotonic() - started_s
         return {
@@ -143,7 +147,7 @@ def pack_examples(examples: Sequence[chat.Encoded], *, most: int, data: DataSett
         [example.tokens for example in examples],
         {"weight": [example.weight for example in examples]},
         row_tokens=data.row_tokens,
-        micro_rows=data.micro_rows // processes.part()[1],
+        micro_rows=data.micro_rows // multihost.part()[1],
         microbatches=most,
     )
 

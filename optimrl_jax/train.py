@@ -13,17 +13,20 @@ import sys
 
 import jax
 
-from optimrl_jax import execution
+from optimrl_jax.actors import messages
+from optimrl_jax.actors.coordinator import Asynchronous
 from optimrl_jax.commands import Job, UserError, run_job
 from optimrl_jax.data import dataset, prompts, stream
-from optimrl_jax.learner import checkpoints, dry_run, judging, placement, processes, wire, workdir
-from optimrl_jax.learner.actor import Actor, Executes
-from optimrl_jax.learner.asynchronous import Asynchronous
-from optimrl_jax.learner.learner import Learner
-from optimrl_jax.learner.loop import Supply, Synchronous, Training
-from optimrl_jax.learner.update import DivergedError
+from optimrl_jax.distributed import multihost, placement
+from optimrl_jax.grpo.learner import Learner
+from optimrl_jax.grpo.loop import Supply, Synchronous, Training
 from optimrl_jax.model import pretrained
+from optimrl_jax.planning import dry_run
+from optimrl_jax.rollout import execution, rewarder
+from optimrl_jax.rollout.actor import Actor, Executes
 from optimrl_jax.settings import DataSettings, Settings
+from optimrl_jax.training import checkpoints, workdir
+from optimrl_jax.training.trainer import DivergedError
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,7 +38,7 @@ class Task:
     settings: Settings
     policy: checkpoints.Policy
     records: list[dataset.ProblemRecord]
-    judge: judging.Judge
+    judge: rewarder.Judge
 
     def new_actor(self, executor: Executes) -> Actor:
         return Actor(self.policy, self.records, executor, judge=self.judge, settings=self.settings)
@@ -43,8 +46,8 @@ class Task:
 
 def main(job: Job) -> None:
     """Trains the policy of `grpo.init_from` and leaves checkpoints, metrics and `summary.json` in the workdir."""
-    with processes.joined(job.settings, shared=processes.SHARED_IN_GRPO):
-        _run(job, own=processes.own_directory(job.workdir))
+    with multihost.joined(job.settings, shared=multihost.SHARED_IN_GRPO):
+        _run(job, own=multihost.own_directory(job.workdir))
 
 
 def _run(job: Job, *, own: pathlib.Path) -> None:
@@ -76,7 +79,7 @@ def prepared(job: Job) -> Task:
     policy = _policy(settings)
     records = fitting(dataset.load(settings.data.directory, settings.data.train_split), policy, settings.data)
     try:
-        judge = judging.Judge(records, settings)
+        judge = rewarder.Judge(records, settings)
     except ValueError as error:
         raise UserError(str(error)) from None
     return Task(settings, policy, records, judge)
@@ -89,22 +92,22 @@ def _synchronous(job: Job, task: Task, _: Learner, executor: Executes) -> Supply
 
 
 def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) -> Supply:
-    settings, grpo, part = job.settings, job.settings.grpo, processes.part()
+    settings, grpo, part = job.settings, job.settings.grpo, multihost.part()
 
     def command(name: str, address: str) -> list[str]:
-        directory = processes.own_directory(job.workdir)
+        directory = multihost.own_directory(job.workdir)
         more = [f"--learner={address}", f"--name={name}", f"--parent={os.getpid()}", f"--workdir={directory}"]
         return [sys.executable, "-m", "optimrl_jax.actor", *job.arguments, *more]
 
     def devices() -> tuple[placement.Devices, ...]:
-        return placement.device_sets(jax.local_devices(), settings.mesh, processes.own_share(grpo), sharers=part[1])
+        return placement.device_sets(jax.local_devices(), settings.mesh, multihost.own_share(grpo), sharers=part[1])
 
     return Asynchronous(
         learner.trainer.state.params,
         stream=stream.single_problems(range(len(task.records)), seed=settings.seed, part=part),
         settings=settings,
         vocabulary=task.policy.settings.vocabulary,
-        job=wire.job_id(settings, [record.id for record in task.records]),
+        job=messages.job_id(settings, [record.id for record in task.records]),
         devices=devices() if grpo.actors_in == "threads" else (),
         new_actor=lambda: task.new_actor(executor),
         command=command,

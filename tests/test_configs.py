@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from optimrl_jax import environment, rewards, settings
-from optimrl_jax.learner import dry_run
+from optimrl_jax.planning import dry_run
 from optimrl_jax.simulator.settings import SimulatorSettings
 
 FILES = sorted((pathlib.Path(__file__).parents[1] / "configs").glob("*.py"))

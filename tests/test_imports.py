@@ -15,7 +15,20 @@ IO_LIBRARIES = {
     "subprocess", "tempfile", "tensorboardX", "tensorflow_datasets", "threading", "time", "tokenizers", "urllib",
     "uvicorn", "zmq",
 }  # fmt: skip
-PURE_FOLDERS = ("environment", "rewards", "simulator", "model", "learner", "evaluation", "data")
+PURE_FOLDERS = (
+    "environment",
+    "rewards",
+    "simulator",
+    "model",
+    "training",
+    "rollout",
+    "grpo",
+    "actors",
+    "distributed",
+    "planning",
+    "evaluation",
+    "data",
+)
 BEAM_MAY_IMPORT = ("sandbox.client", "sandbox.protocol", "optimrl_jax.environment", "optimrl_jax.arrays")
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from optimrl_jax import commands, judge
 from optimrl_jax.data import dataset
-from optimrl_jax.learner import checkpoints
+from optimrl_jax.training import checkpoints
 
 ROOT = pathlib.Path(__file__).parents[1]
 CONFIG = """

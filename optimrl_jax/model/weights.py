@@ -41,9 +41,9 @@ def load(
 ) -> tuple[ModelSettings, decoder.Params]:
     """Settings and parameters of a checkpoint; NumPy arrays of `dtype`, or where `placement` says by parameter path.
 
-    For a mesh, `placement=lambda path: NamedSharding(mesh, spec_of(path))` with the rules of `learner.mesh`. Raises
-    UserError, in one line, for a missing file, an unknown model type or field, and a missing, unknown or misshapen
-    tensor.
+    For a mesh, `placement=lambda path: NamedSharding(mesh, spec_of(path))` with the rules of `distributed.sharding`.
+    Raises UserError, in one line, for a missing file, an unknown model type or field, and a missing, unknown or
+    misshapen tensor.
     """
     path = pathlib.Path(directory)
     settings = read_settings(path)

@@ -8,11 +8,12 @@ from concurrent.futures import Future
 import numpy as np
 from jax import numpy as jnp
 
+from optimrl_jax import arrays
 from optimrl_jax.data import prompts
-from optimrl_jax.learner import actor, streams
-from optimrl_jax.learner.checkpoints import Policy
 from optimrl_jax.model import sampling
+from optimrl_jax.rollout import actor
 from optimrl_jax.settings import DataSettings
+from optimrl_jax.training.checkpoints import Policy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Batcher:
     def _sample(self, questions: list[Question]) -> list[Answer]:
         sampler = actor.Sampler(self._policy, self._data, questions[0].temperature)
         filled = questions + [questions[-1]] * (self._rows - len(questions))
-        keys = jnp.stack([streams.key(question.seed, "serve") for question in filled])
+        keys = jnp.stack([arrays.stream_key(question.seed, "serve") for question in filled])
         found = sampler.complete([question.prompt for question in filled], 1, keys=keys)
         return [self._answer(found, row, question) for row, question in enumerate(questions)]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from optimrl_jax.learner import streams
+from optimrl_jax import arrays
 from optimrl_jax.model import continuous, decoder, sampling
 from optimrl_jax.settings import ModelSettings
 
@@ -34,9 +34,9 @@ def main() -> None:
 
 def figures() -> dict[str, object]:
     """Every figure of the benchmark; raises AssertionError where both ways sample different tokens."""
-    params = decoder.initial(MODEL, streams.key(0, "parameters"))
+    params = decoder.initial(MODEL, arrays.stream_key(0, "parameters"))
     params["embedding"] = params["embedding"].at[END].set(0.0)
-    keys = sampling.row_keys(streams.key(0, "rollouts"), np.arange(PROMPTS * SAMPLES))
+    keys = sampling.row_keys(arrays.stream_key(0, "rollouts"), np.arange(PROMPTS * SAMPLES))
     prompts = np.random.default_rng(0).integers(2, MODEL.vocabulary, (PROMPTS, PLAN.prompt_tokens)).astype(np.int32)
     ways = {
         "continuous": lambda: refilled(params, prompts, keys),

@@ -21,12 +21,15 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from optimrl_jax import arrays
 from optimrl_jax.arrays import Rollouts
 from optimrl_jax.data.packing import Packed
-from optimrl_jax.learner import batches, footprint, mesh, streams
-from optimrl_jax.learner.learner import Learner
-from optimrl_jax.learner.queue import Group
+from optimrl_jax.distributed import sharding
+from optimrl_jax.grpo import batches
+from optimrl_jax.grpo.learner import Learner
 from optimrl_jax.model import decoder, sampling
+from optimrl_jax.planning import cost_model
+from optimrl_jax.rollout.groups import Group
 from optimrl_jax.settings import DataSettings, GrpoSettings, ModelSettings, Settings
 from tests.benchmarks import machine, model_costs
 from tests.benchmarks.trl import compare, setup
@@ -74,7 +77,7 @@ def main() -> None:
 
 def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
     """Tokens a second of generation and update, what share of the machine they use, and the peak of memory."""
-    params = decoder.initial(settings.model, streams.key(0, "parameters"))
+    params = decoder.initial(settings.model, arrays.stream_key(0, "parameters"))
     # Actors hold weights in the dtype they compute in: a step reads every one of them.
     narrow = jax.tree.map(lambda x: x.astype(settings.model.compute_dtype), params)
     completions = generate(narrow, settings)
@@ -86,7 +89,7 @@ def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
     update_s, update_cpu_s = best(lambda: learner.learn(groups), repeats=repeats)
     tokens = settings.data.prompt_tokens + steps
     shared, members = batches.sharing(settings.grpo, settings.data)
-    flops = footprint.update_flops(settings.model, sequences=rows, tokens=tokens, shared=shared, members=members)
+    flops = cost_model.update_flops(settings.model, sequences=rows, tokens=tokens, shared=shared, members=members)
     peak = machine.peak(settings.model.compute_dtype)
     read_bytes = steps * model_costs.decode_bytes(
         settings.model,
@@ -114,8 +117,8 @@ def generate(
     """The rollouts of one update; without an end token, which no row then samples, every row to its last token."""
     grpo, data = settings.grpo, settings.data
     shape = (grpo.problems, data.prompt_tokens)
-    keys = sampling.row_keys(streams.key(0, "rollouts", update), np.arange(grpo.problems * grpo.rollouts))
-    prompts, mask, keys = mesh.over_rows(params, (np.full(shape, 5, np.int32), np.ones(shape, bool), keys))
+    keys = sampling.row_keys(arrays.stream_key(0, "rollouts", update), np.arange(grpo.problems * grpo.rollouts))
+    prompts, mask, keys = sharding.over_rows(params, (np.full(shape, 5, np.int32), np.ones(shape, bool), keys))
     found = sampling.generate(
         params,
         settings.model,
@@ -150,7 +153,7 @@ def grouped(completions: sampling.Completions, settings: Settings) -> list[Group
 
 def growth(model: ModelSettings, lengths: tuple[int, ...], *, repeats: int) -> dict[str, float]:
     """Exponents of time and memory of loss and gradients of one row that holds one sequence, over its length."""
-    params = decoder.initial(model, streams.key(0, "parameters"))
+    params = decoder.initial(model, arrays.stream_key(0, "parameters"))
     seconds, needed = [], []
     for length in lengths:
         compiled = model_costs.compiled_update(model, rows=1, row_tokens=length)

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from optimrl_jax.data.packing import Packed
-from optimrl_jax.learner import cross_entropy, footprint, loss
-from optimrl_jax.model import decoder
+from optimrl_jax.grpo import loss
+from optimrl_jax.model import cross_entropy, decoder
+from optimrl_jax.planning import cost_model
 from optimrl_jax.settings import ModelSettings
 
 OBJECTIVE = functools.partial(loss.clipped_surrogate, temperature=1.0, epsilon_low=0.2, epsilon_high=0.25)
@@ -25,7 +26,7 @@ def decode_bytes(model: ModelSettings, *, rows: int, own: float, prompts: int, p
     """
     tokens = rows * own + prompts * prompt_tokens
     cached = 2 * model.layers * model.kv_heads * model.head_width * tokens
-    return (footprint.matrix_parameters(model) + cached) * jnp.dtype(model.compute_dtype).itemsize
+    return (cost_model.matrix_parameters(model) + cached) * jnp.dtype(model.compute_dtype).itemsize
 
 
 def loss_memory_share(*, tokens: int, vocabulary: int, width: int, chunk: int, dtype: jnp.dtype = jnp.float32) -> float:

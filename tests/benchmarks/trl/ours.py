@@ -12,11 +12,11 @@ import jax
 import numpy as np
 from tokenizers import Tokenizer, models
 
-from optimrl_jax.learner import streams
-from optimrl_jax.learner.actor import joined
-from optimrl_jax.learner.learner import Learner
-from optimrl_jax.learner.queue import Group
+from optimrl_jax import arrays
+from optimrl_jax.grpo.learner import Learner
 from optimrl_jax.model import decoder, sampling
+from optimrl_jax.rollout.actor import joined
+from optimrl_jax.rollout.groups import Group
 from optimrl_jax.settings import MeshSettings, ModelSettings, Settings
 from tests.benchmarks.learner import generate
 
@@ -59,7 +59,7 @@ def main() -> None:
     shape = json.loads(sys.argv[1])
     settings = settings_of(shape)
     tokenizer = tokenizer_of(settings.model.vocabulary)
-    learner = Learner(decoder.initial(settings.model, streams.key(0, "parameters")), settings.model, settings)
+    learner = Learner(decoder.initial(settings.model, arrays.stream_key(0, "parameters")), settings.model, settings)
     for update in range(shape["updates"]):
         if not sys.stdin.readline():
             return

@@ -17,7 +17,7 @@ import safetensors.numpy
 from jax.sharding import Mesh, NamedSharding
 
 from optimrl_jax.commands import UserError
-from optimrl_jax.learner import mesh as mesh_lib
+from optimrl_jax.distributed import sharding
 from optimrl_jax.model import cache, decoder, families, hf_config, layout, sampling, weights
 from optimrl_jax.settings import SettingsError
 from tests.optimrl_jax.model import tiny
@@ -147,9 +147,9 @@ def test_loading_and_saving_never_hold_a_second_copy(tmp_path):
 
 
 def test_finished_parameters_go_where_the_rules_of_the_mesh_say():
-    mesh = Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1), mesh_lib.AXES)
-    _, params = weights.load(GOLDENS / "cwm", placement=lambda path: NamedSharding(mesh, mesh_lib.spec_of(path)))
-    assert jax.tree.map(lambda x: x.sharding, params) == mesh_lib.shardings(mesh, params)
+    mesh = Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1), sharding.AXES)
+    _, params = weights.load(GOLDENS / "cwm", placement=lambda path: NamedSharding(mesh, sharding.spec_of(path)))
+    assert jax.tree.map(lambda x: x.sharding, params) == sharding.shardings(mesh, params)
     same(params, weights.load(GOLDENS / "cwm")[1])
 
 

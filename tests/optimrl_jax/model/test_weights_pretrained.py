@@ -14,9 +14,9 @@ from optimrl_jax import sft, train
 from optimrl_jax.commands import Job, UserError
 from optimrl_jax.data import dataset
 from optimrl_jax.data import tokenizer as tokenizer_lib
-from optimrl_jax.learner import checkpoints
 from optimrl_jax.model import pretrained, weights
 from optimrl_jax.settings import DataSettings, ModelSettings, Settings, SftSettings
+from optimrl_jax.training import checkpoints
 from tests.optimrl_jax import records
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"

@@ -1,0 +1,52 @@
+"""What a learner and actors elsewhere tell each other: the groups that come back, and the identity of a job.
+
+Pure: the check that groups from elsewhere are what they should be. Whatever does not fit raises MessageError.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from optimrl_jax.distributed.codec import MessageError
+from optimrl_jax.rollout import groups as groups_lib
+from optimrl_jax.settings import Settings, thaw
+
+
+def groups_of(
+    arrays: Mapping[str, np.ndarray], *, settings: Settings, vocabulary: int, step: int
+) -> list[groups_lib.Group]:
+    """Groups from elsewhere; raises MessageError unless they could come from an actor of this very run."""
+    r, t = settings.grpo.rollouts, settings.data.prompt_tokens + settings.data.completion_tokens
+    expected = {"tokens": (r, t), "is_completion": (r, t), "log_prob": (r, t), "policy_version": (r,)}
+    expected |= dict.fromkeys(("reward", "is_valid", "is_correct", "is_fast"), (r,))
+    expected |= dict.fromkeys(("problem", "batch", "place"), ())
+    number = arrays["problem"].size if "problem" in arrays else 0
+    shapes = {name: (number, *shape) for name, shape in expected.items()}
+    if not number or {name: array.shape for name, array in arrays.items()} != shapes:
+        raise MessageError(f"expected groups of {r} rollouts of {t} tokens")
+    kinds = {name: np.dtype(np.bool_ if name.startswith("is_") else np.int32) for name in expected}
+    kinds |= {name: np.dtype(np.float32) for name in ("log_prob", "reward")}
+    if {name: array.dtype for name, array in arrays.items()} != kinds:
+        raise MessageError("expected groups with the types of this version")
+    _check_range("tokens", arrays["tokens"], 0, vocabulary - 1)
+    _check_range("policy_version", arrays["policy_version"], 0, step)
+    if not arrays["is_completion"].any(axis=2).all() or not np.isfinite(arrays["reward"][arrays["is_valid"]]).all():
+        raise MessageError("expected sampled tokens in every rollout and finite rewards")
+    return groups_lib.unstacked(arrays)
+
+
+def job_id(settings: Settings, problems: Sequence[str]) -> str:
+    """What learner and actors must agree on: everything that decides what a rollout is and what it earns."""
+    values = thaw(settings)
+    shared = {name: values[name] for name in ("seed", "environment", "reward", "noise")}
+    shared["data"] = [settings.data.prompt_tokens, settings.data.completion_tokens]
+    shared["grpo"] = [settings.grpo.rollouts, settings.grpo.temperature]
+    shared["sandbox"] = [settings.sandbox.limit_s, settings.sandbox.repeats, settings.sandbox.duration]
+    return hashlib.sha256(json.dumps([shared, list(problems)]).encode()).hexdigest()
+
+
+def _check_range(name: str, values: np.ndarray, low: int, high: int) -> None:
+    if values.min() < low or values.max() > high:
+        raise MessageError(f"{name}: expected values in [{low}, {high}]")

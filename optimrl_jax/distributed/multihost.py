@@ -1,0 +1,197 @@
+"""Edge: several processes, each with its own devices, that make one step together: joining, feeding and agreeing.
+
+Every process runs the same job on its own share of the examples or problems. With one process, nothing here does
+anything.
+"""
+
+import atexit
+import contextlib
+import dataclasses
+import functools
+import logging
+import os
+import pathlib
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import jax
+import msgpack
+import numpy as np
+from jax.experimental import multihost_utils
+
+from optimrl_jax import commands
+from optimrl_jax.commands import UserError
+from optimrl_jax.distributed import codec, sharding
+from optimrl_jax.settings import GrpoSettings, ProcessSettings, Settings, SettingsError
+
+# What the errors of a collective say when another process is gone: Gloo, NCCL, and JAX's own watch over all of them.
+SIGNS_OF_LOSS = ("Gloo", "NCCL", "coordination service", "CoordinationService")
+# What the processes of a job divide evenly among themselves, beside rows and devices.
+SHARED_IN_SFT = ("sft.batch",)
+SHARED_IN_GRPO = ("grpo.actors",)
+Brought = Callable[[typing.Any, jax.sharding.NamedSharding], typing.Any]
+
+
+@contextlib.contextmanager
+def joined(settings: Settings, *, shared: Sequence[str]) -> Iterator[None]:
+    """`join`, then what is to be done together. Nobody leaves before the others are done, unless something fails.
+
+    A process that fails ends at once, and the others fail for lack of it: with UserError, or by JAX's watch over all
+    processes, which ends them after 100 s at most.
+    """
+    join(settings, shared=shared)
+    try:
+        yield
+        most(0)
+    except BaseException as error:
+        if jax.process_count() == 1:
+            raise
+        known = _explained(error, settings.processes.count)
+        # At an orderly end, this process would wait for the others while they wait for it.
+        atexit.register(_leave, commands.exit_code(known))
+        raise known from (error if known is not error else None)
+
+
+def join(settings: Settings, *, shared: Sequence[str] = ()) -> None:
+    """Waits for all processes of `processes.count` at the coordinator; call it before anything touches a device.
+
+    `shared` names settings, such as "sft.batch", that the processes divide among themselves. Raises SettingsError where
+    that cannot be done evenly, UserError where the others do not come.
+    """
+    processes = settings.processes
+    if processes.count == 1 or jax.distributed.is_initialized():
+        return
+    if not processes.coordinator:
+        raise SettingsError("processes.coordinator = '': expected host:port of the first process")
+    check(settings, shared=shared)
+    # CPU devices of different processes only talk through it; other platforms have their own.
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    # It would take SIGTERM away from the job, which ends at it as at Ctrl-C.
+    jax.config.update("jax_enable_preemption_service", False)
+    try:
+        jax.distributed.initialize(
+            processes.coordinator,
+            processes.count,
+            processes.index,
+            initialization_timeout=int(processes.wait_s),
+        )
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"processes.coordinator = {processes.coordinator!r}: expected all processes ({reason})"
+        ) from None
+    if jax.local_device_count() % settings.mesh.tensor:
+        raise SettingsError(f"mesh.tensor = {settings.mesh.tensor}: expected a divisor of the devices of a process")
+    if processes.index:
+        logging.getLogger("optimrl_jax").setLevel(logging.WARNING)
+
+
+def check(settings: Settings, *, shared: Sequence[str]) -> None:
+    """Raises SettingsError where the processes cannot share rows, devices or what `shared` names evenly."""
+    processes: ProcessSettings = settings.processes
+    if processes.index >= processes.count:
+        raise SettingsError(f"processes.index = {processes.index}: expected less than processes.count")
+    values = {name: functools.reduce(getattr, name.split("."), settings) for name in ("data.micro_rows", *shared)}
+    values["mesh.data * mesh.fsdp"] = settings.mesh.data * settings.mesh.fsdp
+    for name, value in values.items():
+        if value % processes.count:
+            raise SettingsError(f"{name} = {value}: expected a multiple of processes.count = {processes.count}")
+
+
+def part() -> tuple[int, int]:
+    """(index of this process, number of processes): which share of the examples it takes."""
+    return jax.process_index(), jax.process_count()
+
+
+def own_directory(workdir: pathlib.Path) -> pathlib.Path:
+    """Where this process writes what is not shared: the workdir for the first one, a folder in it for the others."""
+    path = workdir / f"process_{jax.process_index()}" if jax.process_index() else workdir
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def fed(batch: typing.Any, sharding: jax.sharding.NamedSharding) -> typing.Any:
+    """Arrays over all devices whose rows are those that each process holds, in order of processes."""
+    if jax.process_count() == 1:
+        return batch
+    return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, np.asarray(x)), batch)
+
+
+def spread(batch: typing.Any, sharding: jax.sharding.NamedSharding) -> typing.Any:
+    """Arrays over all devices, of what every process holds as a whole."""
+    if jax.process_count() == 1:
+        return batch
+    return jax.tree.map(lambda x: jax.make_array_from_callback(x.shape, sharding, lambda index: x[index]), batch)
+
+
+def known_to_all(tree: typing.Any) -> typing.Any:
+    """Values that are equal in every process, in the form in which one program over all devices takes them."""
+    return tree if jax.process_count() == 1 else jax.tree.map(np.asarray, tree)
+
+
+def own_places(step: int, problems: int) -> list[int]:
+    """Which of the `problems` places of a step are this process's: those of all steps are dealt out in turn."""
+    index, count = part()
+    return [place for place in range(problems) if (step * problems + place) % count == index]
+
+
+def own_share(grpo: GrpoSettings) -> GrpoSettings:
+    """The settings with the actors that are this process's alone, and the problems of a step that are, at most."""
+    count = part()[1]
+    return dataclasses.replace(grpo, problems=-(-grpo.problems // count), actors=grpo.actors // count)
+
+
+def own_copy(params: typing.Any) -> typing.Any:
+    """Parameters on the devices of this process alone, all of them; as they are where there is but one process.
+
+    They come from device to device and are split over the devices here as the learner's are, as far as those go.
+    """
+    if jax.process_count() == 1:
+        return params
+    everywhere, here = sharding.one_copy_each(jax.tree.leaves(params)[0].sharding.mesh)
+    copies = jax.device_put(params, sharding.shardings(everywhere, params))
+    return jax.tree.map(
+        lambda x, to: jax.make_array_from_single_device_arrays(x.shape, to, [s.data for s in x.addressable_shards]),
+        copies,
+        sharding.shardings(here, params),
+    )
+
+
+def total(value: float) -> float:
+    """Sum of a number over the processes."""
+    return value if jax.process_count() == 1 else float(multihost_utils.process_allgather(np.float64(value)).sum())
+
+
+def most(value: int) -> int:
+    """Largest of a number over the processes."""
+    return value if jax.process_count() == 1 else int(multihost_utils.process_allgather(np.int32(value)).max())
+
+
+def states_of_all(arrays: Mapping[str, np.ndarray], facts: Mapping[str, typing.Any]) -> list[codec.Message]:
+    """What each process brings, in the order of processes, known to all of them."""
+    if jax.process_count() == 1:
+        return [codec.Message("state", dict(facts), dict(arrays))]
+    frames = [bytes(frame) for frame in codec.packed("state", facts, arrays)]
+    own = np.frombuffer(msgpack.packb(frames), np.uint8)
+    # Collectives need one shape: the longest, and how much of it each one filled.
+    lengths = multihost_utils.process_allgather(np.int32(len(own)))
+    brought = multihost_utils.process_allgather(np.pad(own, (0, int(lengths.max()) - len(own))))
+    rows = zip(brought, lengths, strict=True)
+    return [codec.unpacked(msgpack.unpackb(row[:length].tobytes())) for row, length in rows]
+
+
+def _explained(error: BaseException, count: int) -> BaseException:
+    """The error itself, or what it means where it comes of another process that has ended."""
+    text = str(error)
+    if not isinstance(error, ValueError | RuntimeError) or not any(sign in text for sign in SIGNS_OF_LOSS):
+        return error
+    return UserError(
+        f"processes.count = {count}: expected all processes to go on, and another one has ended: start the same "
+        f"commands again ({text.splitlines()[0][:200]})"
+    )
+
+
+def _leave(code: int) -> None:
+    sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,90 @@
+"""The two objectives, as sums over the tokens of a packed microbatch: supervised and clipped surrogate.
+
+Pure. Sums, not means: the update divides by what the recipe asks for (completion tokens, or the fixed horizon N).
+"""
+
+import functools
+import typing
+
+import jax.numpy as jnp
+
+from optimrl_jax.data.packing import Packed
+from optimrl_jax.model import cross_entropy, decoder
+from optimrl_jax.model.cross_entropy import Objective, PerToken, Scores, Sums
+from optimrl_jax.settings import ModelSettings
+
+if typing.TYPE_CHECKING:
+    from jaxtyping import Array, Float
+
+
+def supervised(params: decoder.Params, rows: Packed, *, settings: ModelSettings) -> tuple["Float[Array, '']", Sums]:
+    """Negative log-likelihood of the completion tokens, `per_token["weight"]` 1 there and 0 elsewhere."""
+    sums = _summed(params, rows, _likelihood, settings=settings)
+    return sums["loss"], sums
+
+
+def clipped_surrogate(
+    params: decoder.Params,
+    rows: Packed,
+    *,
+    settings: ModelSettings,
+    temperature: float,
+    epsilon_low: float,
+    epsilon_high: float,
+) -> tuple["Float[Array, '']", Sums]:
+    """Minus the sum over sampled tokens of min(ratio A, clip(ratio, 1 - low, 1 + high) A), equation of L3803.
+
+    `per_token` holds "weight" (1 on sampled tokens), "advantage" and "log_prob", the log-probability that the SAMPLING
+    policy gave the token: the ratio says how far the policy has moved since.
+    """
+    objective = functools.partial(_surrogate, epsilon_low=epsilon_low, epsilon_high=epsilon_high)
+    sums = _summed(params, rows, objective, settings=settings, temperature=temperature)
+    return sums["loss"], sums
+
+
+def _summed(
+    params: decoder.Params, rows: Packed, objective: Objective, *, settings: ModelSettings, temperature: float = 1.0
+) -> Sums:
+    """An objective of each token given what stands before it; the first of a row adds nothing.
+
+    At the first token of a later segment or branch the scores belong to the one before: its weight has to be 0 (prompts
+    are never trained, and a branch begins with the last token of its prompt).
+    `settings.logits_chunk` says how many tokens of a row have scores over the vocabulary in memory at once; 0 is all.
+    """
+    hidden, _ = decoder.hidden_states(
+        params,
+        settings,
+        tokens=rows.tokens,
+        positions=rows.positions,
+        segments=rows.segments,
+        branches=rows.branches,
+    )
+    summed = cross_entropy.dense
+    if settings.logits_chunk:
+        summed = functools.partial(cross_entropy.chunked, chunk=settings.logits_chunk)
+    known = {name: values[:, 1:] for name, values in rows.per_token.items()}
+    return summed(params, hidden[:, :-1], rows.tokens[:, 1:], known, objective, temperature=temperature)
+
+
+def _likelihood(found: Scores, known: PerToken) -> Sums:
+    weight = known["weight"]
+    return {
+        "loss": -jnp.sum(found.log_prob * weight),
+        "entropy": jnp.sum(found.entropy * weight),
+        "tokens": jnp.sum(weight),
+    }
+
+
+def _surrogate(found: Scores, known: PerToken, *, epsilon_low: float, epsilon_high: float) -> Sums:
+    weight, advantage = known["weight"], known["advantage"]
+    difference = jnp.where(weight > 0, found.log_prob - known["log_prob"], 0)
+    ratio = jnp.exp(difference)
+    clipped = jnp.clip(ratio, 1 - epsilon_low, 1 + epsilon_high)
+    is_clipped = clipped * advantage < ratio * advantage
+    return {
+        "loss": -jnp.sum(weight * jnp.minimum(ratio * advantage, clipped * advantage)),
+        "entropy": jnp.sum(found.entropy * weight),
+        "clipped": jnp.sum(is_clipped * weight),
+        "kl": jnp.sum((ratio - 1 - difference) * weight),
+        "tokens": jnp.sum(weight),
+    }

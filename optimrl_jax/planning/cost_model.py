@@ -1,0 +1,155 @@
+"""What one update costs, from shapes alone: bytes on each device, floating-point operations, seconds.
+
+Pure, and nothing is allocated: states are shapes with shardings on an abstract mesh. Bytes of the state are exact.
+Activations are traced on the share of one device and are what the forward pass hands to the backward pass; what a
+compiler adds or fuses away is not in them. Seconds follow from an assumed share of the peak (`settings.device`).
+"""
+
+import collections
+import dataclasses
+import math
+import typing
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+
+from optimrl_jax.data import packing
+from optimrl_jax.distributed import sharding
+from optimrl_jax.model import decoder
+from optimrl_jax.settings import DataSettings, MeshSettings, ModelSettings, Settings
+from optimrl_jax.training import trainer
+
+BACKWARD_AND_FORWARD = 3  # a backward pass is two forward passes
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One parameter: its shape, how the mesh splits it, and what of it lies on each device."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    spec: str
+    device_bytes: int
+
+
+def placed_state(params: decoder.Params, optimizer: typing.Any, *, mesh: jax.sharding.AbstractMesh) -> typing.Any:
+    """Shapes of the training state with the shardings that a real run gives them; raises what `mesh.shardings` does."""
+    state = jax.eval_shape(lambda p: trainer.initial(p, optimizer), params)
+    return _placed(state, sharding.shardings(mesh, state))
+
+
+def placed_batch(
+    names: tuple[str, ...], data: DataSettings, *, microbatches: int, mesh: jax.sharding.AbstractMesh
+) -> packing.Packed:
+    """Shapes of a packed batch whose `per_token` values have those names."""
+    batch = _rows(names, (microbatches, data.micro_rows, data.row_tokens))
+    return _placed(batch, jax.tree.map(lambda _: sharding.rows(mesh, axis=1), batch))
+
+
+def parameters(params: decoder.Params) -> list[Parameter]:
+    """One line for each parameter, in the order of the tree; `params` carry shardings."""
+    return [
+        Parameter(
+            "/".join(key.key for key in path), leaf.shape, leaf.dtype.name, str(leaf.sharding.spec), device_bytes(leaf)
+        )
+        for path, leaf in jax.tree_util.tree_leaves_with_path(params)
+    ]
+
+
+def device_bytes(tree: typing.Any) -> int:
+    """Bytes on one device of a tree of shapes with shardings."""
+    return sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def activation_bytes(
+    loss: typing.Callable[[ModelSettings], trainer.Loss], names: tuple[str, ...], *, settings: Settings
+) -> tuple[int, int]:
+    """Bytes on one device that grow with its rows: (kept for the backward pass, largest other array on the way).
+
+    Traced with the heads, hidden features and rows of one device, with twice and with four times its rows (a single row
+    would trace another program): what grows is an activation, what does not is a weight and counted with the state.
+    """
+    local = local_model(settings.model, settings.mesh)
+    params, rows = decoder.abstract(local), settings.data.micro_rows // (settings.mesh.data * settings.mesh.fsdp)
+    objective = loss(local)
+
+    def residuals(p: decoder.Params, batch: packing.Packed) -> typing.Any:
+        return jax.vjp(lambda q: objective(q, batch), p, has_aux=True)[1]
+
+    def gradients(p: decoder.Params, batch: packing.Packed) -> typing.Any:
+        return jax.grad(lambda q: objective(q, batch), has_aux=True)(p)
+
+    batches = [_rows(names, (times * rows, settings.data.row_tokens)) for times in (2, 4)]
+    kept = [
+        collections.Counter(_bytes(x) for x in jax.tree.leaves(jax.eval_shape(residuals, params, batch)))
+        for batch in batches
+    ]
+    passing = [
+        collections.Counter(_bytes(x) for x in _arrays(jax.make_jaxpr(gradients)(params, batch).jaxpr))
+        for batch in batches
+    ]
+    # Arrays of a size that is kept are those that are kept, on their way there.
+    others = (passing[0] - passing[1]).keys() - (kept[0] - kept[1]).keys()
+    totals = [sum(size * times for size, times in sizes.items()) for sizes in kept]
+    return (totals[1] - totals[0]) // 2, max(others, default=0) // 2
+
+
+def local_model(model: ModelSettings, mesh: MeshSettings) -> ModelSettings:
+    """The decoder whose arrays have the shapes that one device of the tensor axis sees."""
+    parts = {name: getattr(model, name) // mesh.tensor for name in ("heads", "kv_heads", "mlp_width", "vocabulary")}
+    return dataclasses.replace(model, **parts)
+
+
+def matrix_parameters(model: ModelSettings) -> int:
+    """Parameters that every token is multiplied with: all matrices of the blocks, and the output layer once.
+
+    An embedding table of its own is only looked up; norms and biases are no products.
+    """
+    attention = model.width * model.head_width * (2 * model.heads + 2 * model.kv_heads)
+    return model.layers * (attention + 3 * model.width * model.mlp_width) + model.width * model.vocabulary
+
+
+def update_flops(
+    model: ModelSettings, *, sequences: float, tokens: float, shared: float = 0, members: int = 1
+) -> float:
+    """Floating-point operations of one update over `sequences` of `tokens` each, without what is recomputed.
+
+    6 for each token and parameter of a matrix product, and 12 heads head_width a layer for each of the t (t + 1) / 2
+    pairs of tokens that causal attention leaves. Of every `members` sequences, all but one are spared the first
+    `shared` tokens and the pairs among these.
+    """
+    spared = 1 - 1 / members
+    products = 2 * BACKWARD_AND_FORWARD * matrix_parameters(model) * (tokens - spared * shared)
+    features = model.layers * model.heads * model.head_width
+    pairs = tokens * (tokens + 1) - spared * shared * (shared + 1)
+    return sequences * (products + 2 * BACKWARD_AND_FORWARD * pairs * features)
+
+
+def _rows(names: tuple[str, ...], shape: tuple[int, ...]) -> packing.Packed:
+    whole = jax.ShapeDtypeStruct(shape, jnp.int32)
+    return packing.Packed(
+        whole, whole, whole, whole, {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name in names}
+    )
+
+
+def _placed(tree: typing.Any, shardings: typing.Any) -> typing.Any:
+    return jax.tree.map(lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), tree, shardings)
+
+
+def _bytes(array: typing.Any) -> int:
+    return math.prod(array.shape) * array.dtype.itemsize
+
+
+def _arrays(jaxpr: typing.Any) -> Iterator[typing.Any]:
+    """Every array that a traced program computes, those of its loops and calls included."""
+    for equation in jaxpr.eqns:
+        for parameter in jax.tree.leaves(tuple(equation.params.values()), is_leaf=_has_jaxpr):
+            if _has_jaxpr(parameter):
+                yield from _arrays(getattr(parameter, "jaxpr", parameter))
+        yield from (out.aval for out in equation.outvars if hasattr(out.aval, "shape"))
+
+
+def _has_jaxpr(value: object) -> bool:
+    return hasattr(value, "jaxpr") or hasattr(value, "eqns")

@@ -1,0 +1,206 @@
+"""Edge: `--dry_run` of SFT and GRPO: what the update would look like on the devices of the mesh, none of them needed.
+
+The very update that a run compiles is traced and lowered for GPUs on an abstract mesh, which finds names without a
+sharding rule, axes that do not divide and sequences longer than a row. Then shapes, shardings, bytes, tokens and
+seconds are printed, and `summary.json` is written. Nothing is allocated and no data is read.
+"""
+
+import dataclasses
+import functools
+import pathlib
+import typing
+
+import jax
+import jax.numpy as jnp
+import rich.console
+import rich.table
+
+from optimrl_jax import environment, rewards
+from optimrl_jax.commands import Job, UserError
+from optimrl_jax.data import corpus, packing
+from optimrl_jax.distributed import multihost, sharding
+from optimrl_jax.grpo import batches, learner, loss
+from optimrl_jax.model import decoder
+from optimrl_jax.planning import cost_model
+from optimrl_jax.settings import ModelSettings, Settings
+from optimrl_jax.training import trainer, workdir
+
+PLATFORM = "cuda"
+GIB = 2**30
+
+
+@dataclasses.dataclass(frozen=True)
+class Update:
+    """What is lowered: an objective by model shape, the per-token values it reads, a recipe, and the size of a step.
+
+    A step has `tokens` at most, in sequences of at most `longest`, which fit `microbatches`; of these sequences
+    `members` at a time process their first `shared` tokens together.
+    """
+
+    title: str
+    objective: typing.Callable[[ModelSettings], trainer.Loss]
+    per_token: tuple[str, ...]
+    optimizer: typing.Any
+    longest: int
+    tokens: int
+    microbatches: int
+    is_budget: bool = False
+    shared: int = 0
+    members: int = 1
+
+
+def supervised(settings: Settings) -> Update:
+    """The update of an SFT job; raises SettingsError where a row is shorter than the longest sequence."""
+    recipe, data = settings.sft, settings.data
+    longest = data.row_tokens if recipe.mix else data.prompt_tokens + data.completion_tokens
+    return Update(
+        "SFT",
+        lambda model: functools.partial(loss.supervised, settings=model),
+        ("weight",),
+        trainer.optimizer_of(recipe, ends_at=0.1),
+        longest,
+        recipe.batch_tokens if recipe.mix and recipe.batch_tokens else recipe.batch * longest,
+        corpus.most_microbatches(settings),
+        is_budget=bool(recipe.mix and recipe.batch_tokens),
+    )
+
+
+def surrogate(settings: Settings) -> Update:
+    """The update of a GRPO job; raises SettingsError where a row is shorter than prompt and completion."""
+    data, sequences = settings.data, settings.grpo.problems * settings.grpo.rollouts
+    longest = data.prompt_tokens + data.completion_tokens
+    shared, members = batches.sharing(settings.grpo, data)
+    return Update(
+        "GRPO",
+        lambda model: learner.objective(model, settings.grpo),
+        ("weight", "advantage", "log_prob"),
+        trainer.optimizer_of(settings.grpo, ends_at=1.0),
+        longest,
+        sequences * longest,
+        batches.most_microbatches(settings.grpo, data),
+        shared=shared,
+        members=members,
+    )
+
+
+def sft(job: Job) -> None:
+    """Dry run of `python -m optimrl_jax.sft`."""
+    multihost.check(job.settings, shared=multihost.SHARED_IN_SFT)
+    _report(job, supervised)
+
+
+def grpo(job: Job) -> None:
+    """Dry run of `python -m optimrl_jax.train`; names of environment and reward are checked as well."""
+    multihost.check(job.settings, shared=multihost.SHARED_IN_GRPO)
+    _check_names(job.settings)
+    _report(job, surrogate)
+
+
+def figures(planned: Update, settings: Settings) -> tuple[list[cost_model.Parameter], dict[str, float]]:
+    """Parameters with their shardings, and the figures of one update; raises SettingsError where it cannot run."""
+    data, device, model = settings.data, settings.device, settings.model
+    mesh = sharding.build_abstract(settings.mesh, micro_rows=data.micro_rows)
+    state = cost_model.placed_state(decoder.abstract(model), planned.optimizer, mesh=mesh)
+    batch = cost_model.placed_batch(planned.per_token, data, microbatches=planned.microbatches, mesh=mesh)
+    _lower(planned, state, batch, mesh=mesh, model=model)
+    parts = _bytes(planned, state, batch, settings=settings)
+    count = sum(leaf.size for leaf in jax.tree.leaves(state.params))
+    typical = planned.longest * device.length_share
+    # A budget of tokens is used up whatever the lengths are.
+    tokens = planned.tokens * (1.0 if planned.is_budget else device.length_share)
+    shared = planned.shared * device.length_share
+    flops = cost_model.update_flops(
+        model, sequences=tokens / typical, tokens=typical, shared=shared, members=planned.members
+    )
+    return cost_model.parameters(state.params), {
+        "devices": mesh.size,
+        "parameters": count,
+        **parts,
+        "total_bytes": sum(parts.values()),
+        "memory_share": sum(parts.values()) / device.memory_bytes,
+        "most_tokens_per_step": planned.tokens,
+        "tokens_per_step": tokens,
+        "most_microbatches": planned.microbatches,
+        "flops_per_step": flops,
+        "estimated_update_s": flops / (mesh.size * device.peak_flops * device.mfu),
+    }
+
+
+def _bytes(
+    planned: Update, state: trainer.TrainState, batch: packing.Packed, *, settings: Settings
+) -> dict[str, float]:
+    kept, largest = cost_model.activation_bytes(planned.objective, planned.per_token, settings=settings)
+    params = cost_model.device_bytes(state.params)
+    return {
+        "parameter_bytes": params,
+        "moment_bytes": cost_model.device_bytes(state.optimizer),
+        "gradient_bytes": params,
+        "batch_bytes": cost_model.device_bytes(batch),
+        "traced_activation_bytes": kept,
+        "traced_largest_array_bytes": largest,
+    }
+
+
+def _lower(
+    planned: Update, state: trainer.TrainState, batch: packing.Packed, *, mesh: typing.Any, model: ModelSettings
+) -> None:
+    placed = jax.tree.map(lambda leaf: leaf.sharding, state)
+    compiled = trainer.on_mesh(mesh, placed, loss=planned.objective(model), optimizer=planned.optimizer)
+    whole = sharding.replicated(mesh)
+    used, normalizer = (jax.ShapeDtypeStruct((), kind, sharding=whole) for kind in (jnp.int32, jnp.float32))
+    compiled.trace(state, batch, used, normalizer).lower(lowering_platforms=(PLATFORM,))
+
+
+def _report(job: Job, plan: typing.Callable[[Settings], Update]) -> None:
+    if (job.workdir / workdir.POLICY_FILE).exists():
+        raise UserError(f"--workdir = {str(job.workdir)!r}: expected a directory without a job for a dry run")
+    settings = dataclasses.replace(job.settings, model=_model(job.settings))
+    try:
+        planned = plan(settings)
+        parameters, found = figures(planned, settings)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    _print_parameters(parameters, settings)
+    _print_memory(found, settings)
+    workdir.finish(job.workdir, f"{planned.title}, dry run", found, settings=settings)
+
+
+def _model(settings: Settings) -> ModelSettings:
+    """The shape of the policy to start from where it is there already, else the one of `model`."""
+    start = pathlib.Path(settings.grpo.init_from) / workdir.POLICY_FILE
+    return workdir.read_model(start.parent) if settings.grpo.init_from and start.exists() else settings.model
+
+
+def _check_names(settings: Settings) -> None:
+    try:
+        environment.build(**vars(settings.environment))
+        environment.service_named(settings.noise.service)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    known = rewards.COMPOSITIONS | rewards.NAIVE_COMPOSITIONS
+    if settings.reward.composition not in known:
+        raise UserError(f"reward.composition = {settings.reward.composition!r}: expected one of {', '.join(known)}")
+
+
+def _print_parameters(parameters: list[cost_model.Parameter], settings: Settings) -> None:
+    mesh = settings.mesh
+    table = rich.table.Table(title=f"parameters on data {mesh.data} x fsdp {mesh.fsdp} x tensor {mesh.tensor}")
+    table.add_column("parameter", no_wrap=True)
+    for name in ("shape", "type", "split over"):
+        table.add_column(name)
+    table.add_column("MiB a device", justify="right")
+    for line in parameters:
+        shape = "x".join(map(str, line.shape))
+        table.add_row(line.name, shape, line.dtype, line.spec, f"{line.device_bytes / 2**20:,.1f}")
+    rich.console.Console().print(table)
+
+
+def _print_memory(found: dict[str, float], settings: Settings) -> None:
+    """Memory of one device; what is traced is so before a compiler fuses or rematerializes anything by itself."""
+    table = rich.table.Table(title=f"memory of each of {found['devices']} {settings.device.name}")
+    table.add_column("part")
+    table.add_column("GiB", justify="right")
+    for name in (name for name in found if name.endswith("_bytes")):
+        table.add_row(name.removesuffix("_bytes").replace("_", " "), f"{found[name] / GIB:,.3f}")
+    table.add_row("of the device", f"{settings.device.memory_bytes / GIB:,.3f}")
+    rich.console.Console().print(table)

@@ -1,0 +1,250 @@
+"""Edge: the actor: prompt -> completions -> programs -> execution -> outcome -> reward, one group for each problem.
+
+Rewards are computed for each rollout; nothing here compares the rollouts of a group (paper L3896), the learner does.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import time
+import typing
+from collections.abc import Collection, Iterator, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from optimrl_jax import arrays
+from optimrl_jax.commands import UserError
+from optimrl_jax.data import prompts, stops
+from optimrl_jax.data.dataset import ProblemRecord
+from optimrl_jax.data.tokenizer import Tokenizer
+from optimrl_jax.distributed import sharding
+from optimrl_jax.model import continuous, decoder, sampling
+from optimrl_jax.rollout import rewarder
+from optimrl_jax.rollout.execution import CandidateRun
+from optimrl_jax.rollout.groups import Group
+from optimrl_jax.settings import DataSettings, Settings
+from optimrl_jax.training.checkpoints import Policy
+
+SAMPLER_ROWS = 128
+
+
+class Executes(typing.Protocol):
+    """What the actor needs of `execution.Executor`."""
+
+    def execute(
+        self, attempts: Sequence[tuple[ProblemRecord, str]], *, kinds: Collection[int], stops_early: bool
+    ) -> list[CandidateRun]: ...
+
+
+class Sampler:
+    """Programs as text from a policy, all through one compiled shape."""
+
+    def __init__(self, policy: Policy, data: DataSettings, temperature: float) -> None:
+        self._policy = policy
+        self._data = data
+        self._temperature = temperature
+
+    def sample(self, statements: Sequence[str], samples: int, *, seed: int) -> list[list[str]]:
+        """`samples` programs for each statement; the same seed gives the same programs.
+
+        Raises UserError for a statement that is longer than `data.prompt_tokens`.
+        """
+        tokenizer = self._policy.tokenizer
+        ids = [prompts.prompt(tokenizer, statement) for statement in statements]
+        for index, prompt in enumerate(ids):
+            if len(prompt) > self._data.prompt_tokens:
+                raise UserError(
+                    f"statement {index} has {len(prompt)} tokens: expected at most data.prompt_tokens = "
+                    f"{self._data.prompt_tokens}"
+                )
+        at_once = max(1, len(ids) if self._data.slots else min(SAMPLER_ROWS // samples, len(ids)))
+        found: list[list[str]] = []
+        for start in range(0, len(ids), at_once):
+            chunk = ids[start : start + at_once]
+            filled = chunk + [chunk[-1]] * (at_once - len(chunk))
+            rows = np.arange(start * samples, (start + at_once) * samples)
+            completions = self.complete(
+                filled, samples, keys=sampling.row_keys(arrays.stream_key(seed, "sample"), rows)
+            )
+            programs = programs_of(completions, tokenizer)
+            found += [programs[row * samples : (row + 1) * samples] for row in range(len(chunk))]
+        return found
+
+    def complete(self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array) -> sampling.Completions:
+        """Completions (NumPy) of prompts given as token ids; one random key for each of the rows."""
+        steps = self._data.completion_tokens
+        if self._data.slots:
+            finished = self.stream(prompt_ids, samples, keys=keys)
+            return continuous.completions(finished, samples=samples, rows=len(keys), steps=steps)
+        params, asked = self._policy.params, len(prompt_ids)
+        # Every device takes equally many prompts; what fills them up is thrown away.
+        missing = -asked % sharding.row_shares(params)
+        filled = [*prompt_ids, *[prompt_ids[-1]] * missing]
+        keys = jnp.concatenate([keys, *[keys[-samples:]] * missing]) if missing else keys
+        tokens, mask = padded_prompts(filled, self._data.prompt_tokens, pad=self._policy.tokenizer.pad)
+        tokens, mask, keys = sharding.over_rows(params, (tokens, mask, keys))
+        completions = sampling.generate(
+            params,
+            self._policy.settings,
+            prompts=tokens,
+            prompt_mask=mask,
+            keys=keys,
+            temperature=self._temperature,
+            samples=samples,
+            steps=steps,
+            end_token=self._policy.tokenizer.end,
+        )
+        return sampling.cut(jax.tree.map(lambda x: np.asarray(x)[: asked * samples], completions), self._stop)
+
+    def stream(
+        self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array
+    ) -> Iterator[continuous.Rollout]:
+        """The completions that `complete` gives, one by one as they end; needs `data.slots`."""
+        grouped, params = keys.reshape(len(prompt_ids), samples), self._policy.params
+        shares = sharding.row_shares(params)
+        slots = -(-self._data.slots // shares) * shares
+        return continuous.rollouts(
+            params,
+            self._policy.settings,
+            itertools.starmap(continuous.Request, zip(prompt_ids, grouped, strict=True)),
+            plan=continuous.Plan(slots, self._data.prompt_tokens, self._data.completion_tokens),
+            temperature=self._temperature,
+            end_token=self._policy.tokenizer.end,
+            stop=self._stop,
+            place=functools.partial(sharding.over_rows, params),
+        )
+
+    @property
+    def _stop(self) -> sampling.Stop | None:
+        if not self._data.stop:
+            return None
+        return functools.partial(stops.stop_length, stops=self._data.stop, decode=self._policy.tokenizer.decode)
+
+
+class Sampled(typing.NamedTuple):
+    """Rollouts that have not been judged: completions of `problems`, neighbours of one problem together.
+
+    `places` says where in their batch they stand.
+    """
+
+    problems: tuple[int, ...]
+    completions: sampling.Completions
+    batch: int
+    version: int
+    places: tuple[int, ...]
+
+
+class Actor:
+    """Holds the weights it was last sent and turns problems into groups of judged rollouts."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        records: Sequence[ProblemRecord],
+        executor: Executes,
+        *,
+        judge: rewarder.Judge,
+        settings: Settings,
+    ) -> None:
+        self.version = 0
+        self._policy = policy
+        self._settings = settings
+        self._records = records
+        self._executor = executor
+        self._judge = judge
+        self._prompts = [prompts.prompt(policy.tokenizer, record.statement) for record in records]
+
+    @property
+    def params(self) -> decoder.Params:
+        return self._policy.params
+
+    def receive(self, params: decoder.Params, version: int) -> None:
+        """Takes over new weights; rollouts sampled from now on carry `version`."""
+        self._policy = dataclasses.replace(self._policy, params=params)
+        self.version = version
+
+    def produce(
+        self, problems: Sequence[int], *, batch: int, timings: dict[str, float], places: Sequence[int] = ()
+    ) -> list[Group]:
+        """One group for each problem index; `batch` numbers the call and picks its random streams.
+
+        Where the problems are but a part of a batch, `places` are theirs in the whole: they get the rollouts that they
+        would get there. Adds the seconds of its parts to `timings`.
+        """
+        return self.judge(self.generate(problems, batch=batch, timings=timings, places=places), timings=timings)
+
+    def generate(
+        self, problems: Sequence[int], *, batch: int, timings: dict[str, float], places: Sequence[int] = ()
+    ) -> Sampled:
+        """The first half of `produce`, on the accelerator: the rollouts of each problem."""
+        samples = self._settings.grpo.rollouts
+        sampler = Sampler(self._policy, self._settings.data, self._settings.grpo.temperature)
+        places = tuple(places or range(len(problems)))
+        rows = (np.array(places)[:, None] * samples + np.arange(samples)).reshape(-1)
+        keys = sampling.row_keys(arrays.stream_key(self._settings.seed, "rollouts", batch), rows)
+        with _timed(timings, "generate_s"):
+            completions = sampler.complete([self._prompts[problem] for problem in problems], samples, keys=keys)
+        return Sampled(tuple(problems), completions, batch=batch, version=self.version, places=places)
+
+    def judge(self, sampled: Sampled, *, timings: dict[str, float]) -> list[Group]:
+        """The second half of `produce`, in the sandbox: needs none of the weights, so that the next half may begin."""
+        samples, completions = self._settings.grpo.rollouts, sampled.completions
+        programs = programs_of(completions, self._policy.tokenizer)
+        owners = [problem for problem in sampled.problems for _ in range(samples)]
+        attempts = [(self._records[problem], program) for problem, program in zip(owners, programs, strict=True)]
+        with _timed(timings, "execute_s"):
+            runs = self._executor.execute(attempts, kinds=self._judge.kinds, stops_early=self._judge.stops_early)
+        groups = []
+        with _timed(timings, "judge_s"):
+            for index, (problem, place) in enumerate(zip(sampled.problems, sampled.places, strict=True)):
+                span = slice(index * samples, (index + 1) * samples)
+                own = jax.tree.map(lambda x, span=span: x[span], completions)
+                longest = self._settings.data.prompt_tokens
+                rollouts = joined(self._prompts[problem], own, version=sampled.version, longest=longest)
+                judged = self._judge(problem, runs[span], stream=(sampled.batch + place) % 2, batch=sampled.batch)
+                identity = {"problem": np.int32(problem), "batch": np.int32(sampled.batch), "place": np.int32(place)}
+                groups.append(Group(rollouts, *judged, **identity))
+        return groups
+
+
+@contextlib.contextmanager
+def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
+    started_s = time.monotonic()
+    yield
+    timings[name] = timings.get(name, 0.0) + time.monotonic() - started_s
+
+
+def padded_prompts(prompt_ids: Sequence[np.ndarray], length: int, *, pad: int) -> tuple[np.ndarray, np.ndarray]:
+    """Prompts padded on the right to one length, and the mask of their real tokens."""
+    tokens = np.full((len(prompt_ids), length), pad, np.int32)
+    for row, ids in enumerate(prompt_ids):
+        tokens[row, : len(ids)] = ids
+    lengths = np.array([len(ids) for ids in prompt_ids])
+    return tokens, np.arange(length) < lengths[:, None]
+
+
+def programs_of(completions: sampling.Completions, tokenizer: Tokenizer) -> list[str]:
+    """The program in each completion."""
+    rows = zip(completions.tokens, completions.length, strict=True)
+    return [prompts.program_of(tokenizer.decode(tokens[:length])) for tokens, length in rows]
+
+
+def joined(prompt: np.ndarray, completions: sampling.Completions, *, version: int, longest: int) -> arrays.Rollouts:
+    """Prompt and completions of one group side by side: the sampled ids are the trained ids.
+
+    Padded on the right to the room of a prompt of `longest` tokens, so that all groups have one shape.
+    """
+    r, steps = completions.tokens.shape
+    is_sampled = np.arange(steps) < completions.length[:, None]
+    before = ((0, 0), (len(prompt), longest - len(prompt)))
+    tokens = np.pad(np.where(is_sampled, completions.tokens, 0).astype(np.int32), before)
+    tokens[:, : len(prompt)] = prompt
+    return arrays.Rollouts(
+        tokens=tokens,
+        is_completion=np.pad(is_sampled, before),
+        log_prob=np.pad(np.where(is_sampled, completions.log_prob, 0).astype(np.float32), before),
+        policy_version=np.full(r, version, np.int32),
+    )

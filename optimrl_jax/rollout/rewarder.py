@@ -1,0 +1,113 @@
+"""From what programs did to what they earn: pads executions, judges them, and computes each rollout's reward.
+
+Pure; every problem is padded to the one shape that holds them all, so that judging compiles once.
+"""
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from optimrl_jax import arrays, environment, rewards
+from optimrl_jax.data import padding
+from optimrl_jax.settings import Settings
+
+if typing.TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+
+class Run(typing.Protocol):
+    """What judging needs of `execution.CandidateRun`."""
+
+    status: np.ndarray
+    duration_s: np.ndarray
+    slope: float
+    offset_s: float
+
+
+class Judged(typing.NamedTuple):
+    """What the rollouts of one problem earned, and what they were: in the order of `queue.Group`."""
+
+    reward: "Float[np.ndarray, 'r']"
+    is_valid: "Bool[np.ndarray, 'r']"
+    is_correct: "Bool[np.ndarray, 'r']"
+    is_fast: "Bool[np.ndarray, 'r']"
+
+
+class Judge:
+    """The environment and the reward of the settings over padded problems; raises ValueError for unknown names."""
+
+    def __init__(self, records: Sequence[padding.Record], settings: Settings) -> None:
+        self._k, h = padding.shape_of(records)
+        self._tests = [padding.pad_tests(record, self._k) for record in records]
+        self._references = [padding.pad_references(record, self._k, h) for record in records]
+        self._environment = environment.build(**vars(settings.environment))
+        reward = functools.partial(rewards.judged, **vars(settings.reward))
+        self._judged = jax.jit(lambda *problem: _judged(reward(*problem)))
+        self._seed, self._noise = settings.seed, settings.noise
+        self._service = environment.service_named(settings.noise.service)
+        self._under_state = jax.jit(environment.under_state)
+        nothing = padding.pad_execution(np.zeros((1, self._k), np.int8), np.zeros((1, self._k)), self._k)
+        # Traced once without running, so that an unknown name is refused here and not after the first rollouts.
+        jax.eval_shape(self._judged, self._environment, self._tests[0], self._references[0], nothing)
+        family = environment.family_named(settings.environment.family)
+        self.kinds = family.kinds
+        self.stops_early = can_stop_early(family, settings.reward.composition)
+
+    def __call__(self, problem: int, runs: Sequence[Run], *, stream: int, batch: int) -> Judged:
+        """Judges the programs of one problem, given by its index among the records.
+
+        `stream` 0 or 1 chooses between the correctness and the optimization reward of multitask compositions; `batch`
+        numbers the rollouts and picks the random stream of injected timing noise.
+        """
+        status, duration_s = (np.stack([getattr(run, name) for run in runs]) for name in ("status", "duration_s"))
+        execution = padding.pad_execution(status, duration_s, self._k)
+        tests, references = self._tests[problem], self._references[problem]
+        execution = self._as_served(tests, execution, batch=batch, problem=problem)
+        maps = [(run.slope, run.offset_s) for run in runs]
+        found = {
+            drift: jax.tree.map(np.asarray, self._judged(self._under_drift(*drift), tests, references, execution))
+            for drift in dict.fromkeys(maps)
+        }
+        rows = [jax.tree.map(lambda column, n=n: column[n], found[drift]) for n, drift in enumerate(maps)]
+        judged = jax.tree.map(lambda *column: np.stack(column), *rows)
+        of_stream = judged.reward[:, stream] if judged.reward.ndim == 2 else judged.reward
+        return judged._replace(reward=of_stream.astype(np.float32), is_valid=judged.is_valid & np.isfinite(of_stream))
+
+    def _under_drift(self, slope: float, offset_s: float) -> environment.Environment:
+        """The environment whose calibration also takes a drift of the service into account."""
+        alpha, beta_s = self._environment.alpha, self._environment.beta_s
+        return dataclasses.replace(self._environment, alpha=slope * alpha, beta_s=slope * beta_s + offset_s)
+
+    def _as_served(
+        self, tests: arrays.Tests, execution: arrays.Execution, *, batch: int, problem: int
+    ) -> arrays.Execution:
+        """The execution as the injected state of the service would have returned it."""
+        if self._noise.service == "healthy":
+            return execution
+        windows = arrays.stream_key(self._seed, "service windows")
+        share, batches = self._noise.burst_share, self._noise.burst_batches
+        if not environment.is_burst(batch, key=windows, share=share, steps=batches):
+            return execution
+        return self._under_state(
+            self._service, tests, execution, key=arrays.stream_key(self._seed, "service noise", batch, problem)
+        )
+
+
+def can_stop_early(family: environment.Family, composition: str) -> bool:
+    """True where the first failed test already decides the reward: every executed test counts, and c_strict gates all.
+
+    Programs that fail then cost one test instead of all of them.
+    """
+    judges_every_test = family.filter == "none" and family.limit in ("none", "absolute")
+    return judges_every_test and composition.startswith(("collapsed", "two_gate"))
+
+
+def _judged(found: rewards.Judged) -> Judged:
+    outcome = found.outcome
+    is_correct = outcome.c_strict > 0
+    # With noise drawn anew, g is a probability: more likely in than out counts as fast.
+    return Judged(found.reward, outcome.is_valid, is_correct, is_correct & (outcome.g > 0.5))

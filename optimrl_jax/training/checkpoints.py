@@ -1,0 +1,206 @@
+"""Edge: atomic checkpoints of a job (Orbax), the last two kept; and the policy that a job has left in its workdir.
+
+They are written while training goes on. One that cannot be written, because the disk is full, is reported, and the next
+one is tried; one that cannot be read, because a file was cut, is reported, and the one before is used.
+"""
+
+import contextlib
+import dataclasses
+import logging
+import pathlib
+import typing
+from collections.abc import Collection
+
+import jax
+import orbax.checkpoint as ocp
+
+from optimrl_jax.commands import UserError
+from optimrl_jax.data import tokenizer as tokenizer_lib
+from optimrl_jax.model import decoder
+from optimrl_jax.settings import ModelSettings
+from optimrl_jax.training import workdir as workdir_lib
+from optimrl_jax.training.trainer import TrainState
+
+_LOG = logging.getLogger(__name__)
+FOLDER = "checkpoints"
+KEPT = 2
+# What Orbax, TensorStore and JSON raise for files that are missing, cut or changed.
+UNREADABLE = (ValueError, OSError, KeyError, TypeError)
+# TensorStore raises ValueError for a disk that is full or failing, and names the cause only in the text.
+DISK_FAILURES = ("RESOURCE_EXHAUSTED", "os_error_code")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Restored:
+    """What a checkpoint held: trees of arrays by name, and plain facts (counters, data position)."""
+
+    step: int
+    arrays: dict[str, typing.Any]
+    facts: dict[str, typing.Any]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Policy:
+    """Parameters of a trained decoder with the settings and the tokenizer that they belong to."""
+
+    params: decoder.Params
+    settings: ModelSettings
+    tokenizer: tokenizer_lib.Tokenizer
+
+
+class Checkpoints:
+    """The checkpoints of one job. `save` returns once the arrays may change; `wait` and `close` once all is on disk."""
+
+    def __init__(self, workdir: pathlib.Path, *, is_owner: bool = True) -> None:
+        # Orbax tells every rename, and a failure once from each of its threads; the user gets one line from here.
+        logging.getLogger("absl").setLevel(logging.WARNING)
+        logging.getLogger("absl").addFilter(_is_news)
+        self._folder = (workdir / FOLDER).resolve()
+        self._is_owner = is_owner
+        self._writing: int | None = None
+        self._unwritten = ""
+        self._manager = self._opened()
+
+    def save(self, step: int, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
+        """Stores trees of arrays and facts under `step`; a tree that is None is left out.
+
+        Waits for the save before. A disk that is full is one line in the log; the next save tries again.
+        """
+        self.wait()
+        items = {name: ocp.args.StandardSave(tree) for name, tree in arrays.items() if tree is not None}
+        self._writing = step
+        try:
+            self._manager.save(step, args=ocp.args.Composite(facts=ocp.args.JsonSave(facts), **items), force=True)
+        except (OSError, ValueError) as error:
+            self._failed(error)
+
+    def wait(self) -> None:
+        """Returns once the checkpoint that was begun is complete on disk, or is given up with one line in the log."""
+        if self._writing is None:
+            return
+        try:
+            self._manager.wait_until_finished()
+        except (OSError, ValueError) as error:
+            self._failed(error)
+        else:
+            self._writing, self._unwritten = None, ""
+
+    def close(self) -> None:
+        """Waits and ends; raises UserError where the last checkpoint of the job could not be written."""
+        self.wait()
+        self._manager.close()
+        if self._unwritten:
+            raise UserError(f"{self._folder}: expected room for the last checkpoint ({self._unwritten})")
+
+    def _failed(self, error: OSError | ValueError) -> None:
+        if isinstance(error, ValueError) and not any(sign in str(error) for sign in DISK_FAILURES):
+            raise error
+        reason = _reason(error)
+        self._unwritten = f"checkpoint {self._writing}: {reason}"
+        if jax.process_count() > 1:
+            # Another try needs all processes, and the others do not know of it.
+            raise UserError(f"{self._folder}: expected room for a checkpoint ({self._unwritten})") from None
+        _LOG.warning("checkpoint %s cannot be written, the next one is tried again: %s", self._writing, reason)
+        self._writing = None
+        # The manager keeps the failure and would raise it again; a new one also clears away what was begun.
+        with contextlib.suppress(OSError, ValueError):
+            self._manager.close()
+        self._manager = self._opened()
+
+    def _opened(self) -> ocp.CheckpointManager:
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=KEPT if self._is_owner else None,
+            enable_async_checkpointing=self._is_owner,
+            cleanup_tmp_directories=self._is_owner,
+            create=self._is_owner,
+        )
+        return ocp.CheckpointManager(self._folder, options=options)
+
+    def restore(self, targets: dict[str, typing.Any], *, optional: Collection[str] = ()) -> Restored | None:
+        """The newest checkpoint that can be read, or None where there is none at all.
+
+        `targets` names the trees and their shapes, types and shardings; a target of None takes a tree as it was stored.
+        Those that are `optional` are left out where they are not stored. Raises UserError where checkpoints exist and
+        none of them can be read.
+        """
+        self.wait()
+        steps = sorted(self._manager.all_steps(), reverse=True)
+        for step in steps:
+            try:
+                return self._read(step, targets, optional)
+            except UNREADABLE as error:
+                _LOG.warning("checkpoint %d cannot be read, falling back to the one before: %s", step, _reason(error))
+                if self._is_owner:
+                    self._manager.delete(step)
+        if steps:
+            raise UserError(f"{self._folder}: expected at least one readable checkpoint among {steps}")
+        return None
+
+    def _read(self, step: int, targets: dict[str, typing.Any], optional: Collection[str]) -> Restored:
+        stored = {path.name for path in (self._folder / str(step)).iterdir()}
+        names = [name for name in targets if name in stored or name not in optional]
+        items = {name: ocp.args.StandardRestore(targets[name]) for name in names}
+        found = self._manager.restore(step, args=ocp.args.Composite(facts=ocp.args.JsonRestore(), **items))
+        return Restored(step=step, arrays={name: found[name] for name in names}, facts=found["facts"])
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, short; of a full disk only that it is full."""
+    if "No space left on device" in str(error):
+        return "no space left on the disk"
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and "orbax" in record.pathname)
+
+
+def load_policy(workdir: str | pathlib.Path) -> Policy:
+    """The newest policy that a job (SFT or GRPO) left in `workdir`; raises UserError where there is none."""
+    path = pathlib.Path(workdir)
+    settings = workdir_lib.read_model(path)
+    if not (path / FOLDER).is_dir():
+        raise UserError(f"{path / FOLDER}: expected the checkpoints of a job")
+    checkpoints = Checkpoints(path, is_owner=False)
+    restored = checkpoints.restore({"params": abstract_params(settings)})
+    checkpoints.close()
+    if restored is None:
+        raise UserError(f"{path / FOLDER}: expected at least one checkpoint")
+    tokenizer = tokenizer_lib.load(path)
+    if tokenizer.size > settings.vocabulary:
+        raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
+    return Policy(restored.arrays["params"], settings, tokenizer)
+
+
+def fingerprint(workdir: str | pathlib.Path) -> tuple[int, int]:
+    """Newest checkpoint of a job as (step, time of writing in ns): tells whether its policy has changed since.
+
+    Raises UserError where there is none.
+    """
+    steps = [path for path in (pathlib.Path(workdir) / FOLDER).glob("*") if path.name.isdigit()]
+    if not steps:
+        raise UserError(f"{pathlib.Path(workdir) / FOLDER}: expected the checkpoints of a job")
+    newest = max(steps, key=lambda path: int(path.name))
+    return int(newest.name), newest.stat().st_mtime_ns
+
+
+def trees_of(state: TrainState) -> dict[str, typing.Any]:
+    """A training state as the named trees of a checkpoint; a policy can be read without the optimizer."""
+    return {"params": state.params, "optimizer": {"moments": state.optimizer, "step": state.step}}
+
+
+def targets_of(state: TrainState) -> dict[str, typing.Any]:
+    """Shapes, types and shardings of `trees_of(state)`: where a restored state is to live."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), trees_of(state))
+
+
+def state_of(trees: dict[str, typing.Any]) -> TrainState:
+    """The training state that `trees_of` took apart."""
+    return TrainState(trees["params"], trees["optimizer"]["moments"], trees["optimizer"]["step"])
+
+
+def abstract_params(settings: ModelSettings) -> typing.Any:
+    """Shapes and types of a policy's parameters on one device of this process, without allocating any."""
+    sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    shapes = decoder.abstract(settings)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes)

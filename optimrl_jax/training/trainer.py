@@ -1,0 +1,176 @@
+"""One optimizer step over packed microbatches: gradients summed, clipped and applied, or skipped if not finite.
+
+Compiled once: the number of microbatches that hold anything is traced, the arrays always have one shape.
+"""
+
+import functools
+import typing
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from optimrl_jax.data.packing import Packed
+from optimrl_jax.distributed import multihost, sharding
+from optimrl_jax.model import decoder
+from optimrl_jax.model.cross_entropy import Sums
+from optimrl_jax.settings import MeshSettings
+
+if typing.TYPE_CHECKING:
+    from jaxtyping import Array, Float, Int
+
+Loss = Callable[[decoder.Params, Packed], tuple["Float[Array, '']", Sums]]
+
+
+class TrainState(typing.NamedTuple):
+    """Everything an update replaces. `step` counts updates that were applied."""
+
+    params: decoder.Params
+    optimizer: optax.OptState
+    step: "Int[Array, '']"
+
+
+class Recipe(typing.Protocol):
+    """The fields that SFT and GRPO settings share."""
+
+    steps: int
+    learning_rate: float
+    warmup_steps: int
+    weight_decay: float
+    max_grad_norm: float
+
+
+def optimizer_of(recipe: Recipe, *, ends_at: float) -> optax.GradientTransformation:
+    """AdamW behind global-norm clipping; linear warm-up, then a cosine to `ends_at` times the peak rate.
+
+    Norm scales and biases are not decayed.
+    """
+    schedule = optax.warmup_cosine_decay_schedule(
+        init_value=0.0 if recipe.warmup_steps else recipe.learning_rate,
+        peak_value=recipe.learning_rate,
+        warmup_steps=recipe.warmup_steps,
+        decay_steps=max(recipe.steps, recipe.warmup_steps + 1),
+        end_value=recipe.learning_rate * ends_at,
+    )
+    return optax.chain(
+        optax.clip_by_global_norm(recipe.max_grad_norm),
+        optax.adamw(schedule, b2=0.95, weight_decay=recipe.weight_decay, mask=_is_decayed),
+    )
+
+
+def initial(params: decoder.Params, optimizer: optax.GradientTransformation) -> TrainState:
+    return TrainState(params, optimizer.init(params), jnp.int32(0))
+
+
+def update(
+    state: TrainState,
+    batch: Packed,
+    used: "Int[Array, '']",
+    normalizer: "Float[Array, '']",
+    *,
+    loss: Loss,
+    optimizer: optax.GradientTransformation,
+    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
+) -> tuple[TrainState, Sums]:
+    """The next state, and the sums of `loss` over the batch with "grad_norm" and "is_finite".
+
+    Gradients are summed over the first `used` microbatches and divided by `normalizer`. Where their norm is not finite
+    the state comes back unchanged and "is_finite" is 0.
+    """
+    grads, sums = sharding.summed_over_data(functools.partial(_gradients, loss=loss), mesh)(state.params, batch, used)
+    grads = jax.tree.map(lambda g: g / normalizer, grads)
+    norm = optax.global_norm(grads)
+    is_finite = jnp.isfinite(norm)
+    changes, moments = optimizer.update(grads, state.optimizer, state.params)
+    following = TrainState(optax.apply_updates(state.params, changes), moments, state.step + 1)
+    kept = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), following, state)
+    return kept, {**sums, "grad_norm": norm, "is_finite": is_finite.astype(jnp.float32)}
+
+
+def _gradients(
+    params: decoder.Params, batch: Packed, used: "Int[Array, '']", *, loss: Loss
+) -> tuple[decoder.Params, Sums]:
+    """Gradients and sums over the first `used` microbatches."""
+
+    def add(index: "Int[Array, '']", total: tuple) -> tuple:
+        rows = jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=False), batch)
+        (_, sums), grads = jax.value_and_grad(loss, has_aux=True)(params, rows)
+        return jax.tree.map(jnp.add, total, (grads, sums))
+
+    first = jax.tree.map(lambda x: x[0], batch)
+    shapes = jax.eval_shape(loss, params, first)[1]
+    zeros = jax.tree.map(jnp.zeros_like, params), jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    return jax.lax.fori_loop(0, used, add, zeros)
+
+
+def on_mesh(
+    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
+    placed: typing.Any,
+    *,
+    loss: Loss,
+    optimizer: optax.GradientTransformation,
+) -> typing.Any:
+    """`update` under `jit`, with the state where `placed` puts it (and donated) and the rows of batches split."""
+    whole = sharding.replicated(mesh)
+    return jax.jit(
+        functools.partial(update, loss=loss, optimizer=optimizer, mesh=mesh),
+        in_shardings=(placed, sharding.rows(mesh, axis=1), whole, whole),
+        out_shardings=(placed, whole),
+        donate_argnums=0,
+    )
+
+
+class DivergedError(ValueError):
+    """Too many updates in a row without a finite gradient: the run cannot recover by itself."""
+
+
+class Trainer:
+    """A training state on its mesh and the one compiled update that moves it."""
+
+    def __init__(
+        self,
+        params: decoder.Params,
+        loss: Loss,
+        optimizer: optax.GradientTransformation,
+        *,
+        mesh: MeshSettings,
+        micro_rows: int,
+        most_skipped: int,
+    ) -> None:
+        self._mesh = sharding.build(mesh, micro_rows=micro_rows)
+        placed = sharding.shardings(self._mesh, jax.eval_shape(lambda: initial(params, optimizer)))
+        # A copy, because the update donates its state and the caller goes on using the parameters it gave.
+        # The caller's parameters may live on one device only, where a checkpoint was restored.
+        there = jax.device_put(multihost.known_to_all(params), placed.params)
+        self.state = jax.jit(lambda p: initial(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)(there)
+        self._update = on_mesh(self._mesh, placed, loss=loss, optimizer=optimizer)
+        self._most_skipped = most_skipped
+        self.skipped_in_a_row = 0
+
+    def step(
+        self, batch: Packed, used: int, *, normalizer: float, brought: multihost.Brought = multihost.fed
+    ) -> dict[str, float]:
+        """One update; returns the sums of the loss over all processes.
+
+        Each of them brings its own rows (`processes.fed`), or all bring the same (`processes.spread`). Raises
+        DivergedError after `most_skipped` skipped in a row.
+        """
+        batch = brought(batch, sharding.rows(self._mesh, axis=1))
+        numbers = multihost.known_to_all((jnp.int32(multihost.most(used)), jnp.float32(normalizer)))
+        self.state, sums = self._update(self.state, batch, *numbers)
+        found = {name: float(value) for name, value in jax.device_get(sums).items()}
+        self.skipped_in_a_row = 0 if found["is_finite"] else self.skipped_in_a_row + 1
+        if self.skipped_in_a_row >= self._most_skipped:
+            raise DivergedError(
+                f"{self.skipped_in_a_row} updates in a row had no finite gradient: expected a smaller learning_rate"
+            )
+        return found
+
+
+def _is_decayed(params: decoder.Params) -> typing.Any:
+    def decays(path: tuple, _: "Array") -> bool:
+        name = path[-1].key
+        return name != "scale" and not name.endswith("bias")
+
+    return jax.tree_util.tree_map_with_path(decays, params)

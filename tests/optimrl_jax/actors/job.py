@@ -1,0 +1,158 @@
+"""A small asynchronous job over stub executions, in the process of a test or in one of its own.
+
+`python -m tests.optimrl_jax.actors.job learner|actor DIRECTORY ADDRESS NAME`: what such a process does is written to
+DIRECTORY, so that a test can kill it at any moment and still know.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import jax
+
+from optimrl_jax.actors.coordinator import Asynchronous
+from optimrl_jax.actors.rollout_worker import RemoteDesk, Worker
+from optimrl_jax.actors.rpc import Asker
+from optimrl_jax.data import stream
+from optimrl_jax.distributed import multihost
+from optimrl_jax.distributed.placement import Placement
+from optimrl_jax.grpo.learner import Learner
+from optimrl_jax.grpo.loop import Loop, Training
+from optimrl_jax.rollout import rewarder
+from optimrl_jax.rollout.actor import Actor
+from optimrl_jax.settings import Settings
+from optimrl_jax.training import workdir
+from tests.optimrl_jax.grpo.groups import SETTINGS
+from tests.optimrl_jax.grpo.test_loop import DATA, MODEL, POLICY, RECORDS, Stopped, StoredExecutor
+
+ROOT = pathlib.Path(__file__).parents[3]
+TRAINED_FILE = "trained.jsonl"
+JOB = "a job"
+
+
+def settings_of(**grpo) -> Settings:
+    """Quick to notice a loss; every test changes what it is about."""
+    quick = {"actors": 1, "checkpoint_every": 2, "heartbeat_s": 0.5, "patience_s": 60.0}
+    return dataclasses.replace(SETTINGS, data=DATA, grpo=dataclasses.replace(SETTINGS.grpo, **(quick | grpo)))
+
+
+@functools.cache
+def judge() -> rewarder.Judge:
+    """Of all runs: no test changes what programs earn."""
+    return rewarder.Judge(RECORDS, settings_of())
+
+
+@contextlib.contextmanager
+def compiled_in(directory: pathlib.Path) -> Iterator[None]:
+    """Every run compiles the same programs: a cache on disk serves all processes."""
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    before = {name: getattr(jax.config, name) for name in names}
+    workdir.reuse_compiled_programs(directory)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+class Trail(Learner):
+    """Writes down which groups each step was given, before it takes them; stops instead of the step `stops_at`."""
+
+    directory: pathlib.Path
+    stops_at = -1
+
+    def learn(self, groups):
+        if self.step == self.stops_at:
+            raise Stopped
+        line = json.dumps({"step": self.step, "ids": [group.id for group in groups], "process": os.getpid()})
+        with (self.directory / TRAINED_FILE).open("a") as file:
+            file.write(f"{line}\n")
+        return super().learn(groups)
+
+
+def actor(settings: Settings, executor=None) -> Actor:
+    return Actor(POLICY, RECORDS, executor or StoredExecutor(), judge=judge(), settings=settings)
+
+
+def training(
+    directory: pathlib.Path, settings: Settings, *, new_actor=None, stops_at: int = -1, learner: Trail | None = None
+) -> tuple[Training, Asynchronous]:
+    """The run of `settings` with its own directory, and its supply: of several processes, this one's."""
+    directory.mkdir(exist_ok=True)
+    learner = learner or Trail(POLICY.params, MODEL, settings)
+    learner.directory, learner.stops_at = multihost.own_directory(directory), stops_at
+    supply = Asynchronous(
+        learner.trainer.state.params,
+        stream=stream.single_problems(range(len(RECORDS)), seed=0, part=multihost.part()),
+        settings=settings,
+        vocabulary=MODEL.vocabulary,
+        job=JOB,
+        devices=((jax.local_devices()[0],),) * multihost.own_share(settings.grpo).actors,
+        new_actor=new_actor or (lambda: actor(settings)),
+        command=lambda name, address: command("actor", directory, address, name),
+    )
+    return Training(supply, learner, workdir=directory, settings=settings.grpo), supply
+
+
+def by_turns(directory: pathlib.Path, settings: Settings, executor=None, *, learner: Learner | None = None) -> Loop:
+    """The same job with one actor that takes turns with the learner."""
+    directory.mkdir(exist_ok=True)
+    return Loop(
+        actor(settings, executor),
+        learner or Learner(POLICY.params, MODEL, settings),
+        stream=stream.problems(range(len(RECORDS)), batch=settings.grpo.problems, seed=0),
+        workdir=directory,
+        settings=settings.grpo,
+    )
+
+
+def desk(address: str, settings: Settings, *, name: str, answer_s: float = 0.5, job: str = JOB) -> RemoteDesk:
+    asker = Asker(address, patience_s=settings.grpo.patience_s, answer_s=answer_s)
+    return RemoteDesk(
+        asker,
+        name=name,
+        job=job,
+        like=POLICY.params,
+        placement=Placement((jax.devices()[0],)),
+        heartbeat_s=settings.grpo.heartbeat_s,
+        on_beat=lambda: None,
+    )
+
+
+def trained(directory: pathlib.Path) -> list[list[tuple[int, int]]]:
+    """The ids of the groups of each step; of steps that were repeated after a kill, those of the last time."""
+    rows = [json.loads(line) for line in (directory / TRAINED_FILE).read_text().splitlines()]
+    steps = {row["step"]: [tuple(one) for one in row["ids"]] for row in rows}
+    return [steps[step] for step in sorted(steps)]
+
+
+def metrics(directory: pathlib.Path) -> list[dict]:
+    return [json.loads(line) for line in (directory / workdir.METRICS_FILE).read_text().splitlines()]
+
+
+def command(role: str, directory: pathlib.Path, address: str, name: str) -> list[str]:
+    return [sys.executable, "-m", "tests.optimrl_jax.actors.job", role, str(directory), address, name]
+
+
+def start(role: str, directory: pathlib.Path, address: str, name: str) -> subprocess.Popen:
+    return subprocess.Popen(command(role, directory, address, name), cwd=ROOT, stderr=subprocess.DEVNULL)
+
+
+def main(role: str, directory: pathlib.Path, address: str, name: str) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    workdir.reuse_compiled_programs(directory.parent)
+    settings = settings_of(actors_in="elsewhere", listen=address)
+    if role == "learner":
+        training(directory, settings)[0].run()
+        return
+    (directory / f"{name}.pid").write_text(str(os.getpid()))
+    Worker(actor(settings), desk(address, settings, name=name)).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], pathlib.Path(sys.argv[2]), *sys.argv[3:])

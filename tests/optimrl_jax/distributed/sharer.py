@@ -1,0 +1,62 @@
+"""One of two processes that make steps together, each with one device.
+
+`python -m tests.optimrl_jax.distributed.sharer INDEX COORDINATOR SFT`: starts the SFT job of the settings SFT twice,
+and GRPO jobs twice, by turns and with actors beside the learner. In the end the second process is killed.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import sys
+
+import jax
+
+from optimrl_jax.distributed import multihost
+from optimrl_jax.settings import MeshSettings, ProcessSettings, Settings, freeze
+from tests.optimrl_jax.grpo.groups import SETTINGS
+
+TURNS = {"actors": 0, "ahead": 1, "broadcast_every": 2, "checkpoint_every": 1}
+BESIDE = {"actors": 2, "ahead": 1, "checkpoint_every": 1}
+
+
+def supervise(own: Settings) -> None:
+    from optimrl_jax import sft
+    from optimrl_jax.commands import Job
+
+    for steps in (2, 4):
+        recipe = dataclasses.replace(own.sft, steps=steps)
+        sft.main(Job(settings=dataclasses.replace(own, sft=recipe), workdir=pathlib.Path("sft")))
+
+
+def reinforce(shared: dict) -> None:
+    """Three steps, then the fourth of a second start."""
+    from tests.optimrl_jax.actors import job
+
+    learner: job.Trail | None = None
+    for steps in (3, 4):
+        turns, beside = (
+            dataclasses.replace(job.settings_of(steps=steps, **grpo), **shared) for grpo in (TURNS, BESIDE)
+        )
+        # One for all starts, because it compiles; whatever it has learned, a start takes up its own checkpoint.
+        learner = learner or job.Trail(job.POLICY.params, job.MODEL, turns)
+        learner.step, learner.directory = 0, multihost.own_directory(pathlib.Path("turns"))
+        job.by_turns(pathlib.Path("turns"), turns, learner=learner).run()
+        learner.step = 0
+        job.training(pathlib.Path("beside"), beside, learner=learner)[0].run()
+
+
+def main(index: int, coordinator: str, supervised: dict) -> None:
+    shared = {"mesh": MeshSettings(1, 2, 1), "processes": ProcessSettings(2, index, coordinator)}
+    with multihost.joined(dataclasses.replace(SETTINGS, **shared), shared=("grpo.actors",)):
+        assert multihost.part() == (index, 2)
+        assert jax.device_count() == 2
+        supervise(dataclasses.replace(freeze(Settings, supervised), **shared))
+        reinforce(shared)
+        if index:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))

@@ -1,0 +1,135 @@
+"""The synchronous loop: bounded staleness by construction, and a stopped run ends where an uninterrupted one does."""
+
+import dataclasses
+import itertools
+import json
+import zlib
+
+import jax
+import numpy as np
+import pytest
+
+from optimrl_jax.data import prompts, stream, tokenizer
+from optimrl_jax.grpo.learner import Learner
+from optimrl_jax.grpo.loop import Loop
+from optimrl_jax.rollout import rewarder
+from optimrl_jax.rollout.actor import Actor, Sampler
+from optimrl_jax.rollout.execution import CandidateRun
+from optimrl_jax.training import checkpoints, workdir
+from tests.optimrl_jax import records
+from tests.optimrl_jax.grpo.groups import SETTINGS
+from tests.optimrl_jax.model import tiny
+
+RECORDS = [records.record(name=f"case {name}") for name in "abc"]
+TOKENIZER = tokenizer.train([record.statement for record in RECORDS], 300)
+MODEL = dataclasses.replace(tiny.SETTINGS, vocabulary=TOKENIZER.size)
+POLICY = checkpoints.Policy(tiny.params(MODEL), MODEL, TOKENIZER)
+DATA = dataclasses.replace(SETTINGS.data, prompt_tokens=12, completion_tokens=8, row_tokens=32)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled_once(tmp_path_factory):
+    """Every run compiles the same programs: the cache that jobs keep in their workdir serves them all."""
+    before = jax.config.jax_compilation_cache_dir, jax.config.jax_persistent_cache_min_compile_time_secs
+    workdir.reuse_compiled_programs(tmp_path_factory.mktemp("jobs"))
+    yield
+    jax.config.update("jax_compilation_cache_dir", before[0])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", before[1])
+
+
+class Stopped(Exception):
+    pass
+
+
+class StoredExecutor:
+    """Answers from the text of a program alone, as a store of executions does; stops at the given call."""
+
+    def __init__(self, stops_at: int = 0) -> None:
+        self.calls = 0
+        self._stops_at = stops_at
+
+    def execute(self, attempts, *, kinds, stops_early):
+        self.calls += 1
+        if self.calls == self._stops_at:
+            raise Stopped
+        found = []
+        for record, program in attempts:
+            is_right = zlib.crc32(program.encode()) % 3 > 0
+            k = len(record.test_input)
+            status = np.full(k, 0 if is_right else 2, np.int8)
+            found.append(CandidateRun(status, np.full(k, 0.005, np.float32)))
+        return found
+
+
+def run(directory, *, stops_at: int = 0, data=DATA, **grpo):
+    directory.mkdir(exist_ok=True)
+    recipe = dataclasses.replace(SETTINGS.grpo, checkpoint_every=2, **grpo)
+    settings = dataclasses.replace(SETTINGS, data=data, grpo=recipe)
+    executor = StoredExecutor(stops_at)
+    judge = rewarder.Judge(RECORDS, settings)
+    learner = Learner(POLICY.params, MODEL, settings)
+    loop = Loop(
+        Actor(POLICY, RECORDS, executor, judge=judge, settings=settings),
+        learner,
+        stream=stream.problems(range(len(RECORDS)), batch=recipe.problems, seed=0),
+        workdir=directory,
+        settings=recipe,
+    )
+    loop.run()
+    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    return jax.tree.map(np.asarray, learner.trainer.state.params), lines
+
+
+@pytest.mark.parametrize("grpo", [{}, {"ahead": 2, "broadcast_every": 3}], ids=["on_policy", "ahead"])
+def test_a_stopped_run_ends_where_an_uninterrupted_one_does(tmp_path, grpo):
+    whole, expected = run(tmp_path / "whole", **grpo)
+    with pytest.raises(Stopped):
+        run(tmp_path / "stopped", stops_at=6, **grpo)
+    resumed, lines = run(tmp_path / "stopped", **grpo)
+    for left, right in zip(jax.tree.leaves(whole), jax.tree.leaves(resumed), strict=True):
+        np.testing.assert_array_equal(left, right)
+    assert [line["step"] for line in lines] == list(range(6))
+    assert [line["reward"] for line in lines] == [line["reward"] for line in expected]
+
+
+def test_staleness_follows_from_how_far_the_actor_works_ahead(tmp_path):
+    _, lines = run(tmp_path, ahead=2)
+    assert [line["staleness"] for line in lines] == [0, 1, 2, 2, 2, 2]
+    assert {line["queue_depth"] for line in lines} == {2 * SETTINGS.grpo.problems}
+
+
+def test_too_stale_groups_are_dropped_and_reported(tmp_path):
+    _, lines = run(tmp_path, ahead=2, max_staleness=1)
+    assert [line["stale_share"] for line in lines] == [0, 0, 1, 1, 1, 1]
+
+
+def test_a_sampler_gives_the_same_programs_for_a_statement_whoever_comes_with_it():
+    sampler = Sampler(POLICY, DATA, 1.0)
+    statements = [record.statement for record in RECORDS]
+    together = sampler.sample(statements, 3, seed=5)
+    assert [len(programs) for programs in together] == [3, 3, 3]
+    assert sampler.sample(statements, 3, seed=5) == together
+    assert sampler.sample(statements[:2], 3, seed=5) == together[:2]
+    assert max(len(prompts.prompt(TOKENIZER, statement)) for statement in statements) <= DATA.prompt_tokens
+
+
+def test_refilled_slots_sample_the_programs_of_batches_sampled_at_once():
+    statements = [record.statement for record in RECORDS]
+    expected = Sampler(POLICY, DATA, 1.0).sample(statements, 3, seed=5)
+    slots = dataclasses.replace(DATA, slots=4)
+    assert Sampler(POLICY, slots, 1.0).sample(statements, 3, seed=5) == expected
+    text = max(itertools.chain(*expected), key=len)
+    stop = text[len(text) // 2 :][:2]
+    cut = {
+        count: Sampler(POLICY, dataclasses.replace(DATA, slots=count, stop=(stop,)), 1.0).sample(statements, 3, seed=5)
+        for count in (0, 4)
+    }
+    assert cut[0] == cut[4]
+    assert cut[0] != expected
+
+
+def test_training_on_refilled_slots_takes_the_same_steps(tmp_path):
+    _, expected = run(tmp_path / "at_once")
+    _, found = run(tmp_path / "slots", data=dataclasses.replace(DATA, slots=3))
+    for name in ("completion_tokens", "reward"):
+        assert [line[name] for line in found] == [line[name] for line in expected]

@@ -1,0 +1,142 @@
+"""Programs become statuses and seconds of the stored tests, through a real sandbox."""
+
+import numpy as np
+import pytest
+
+from optimrl_jax.arrays import Status, TestKind
+from optimrl_jax.commands import UserError
+from optimrl_jax.rollout import execution
+from optimrl_jax.settings import SandboxSettings, SettingsError, freeze
+from sandbox import fallback, protocol
+from tests.optimrl_jax.records import record
+
+ALL = frozenset(TestKind)
+DOUBLE = "print(2 * int(input()))"
+SETTINGS = SandboxSettings(limit_s=0.5)
+
+
+@pytest.fixture(scope="module")
+def executor(tmp_path_factory):
+    store = str(tmp_path_factory.mktemp("store") / "executions.sqlite")
+    with execution.connect(SETTINGS, store=store) as client:
+        yield execution.Executor(client, SETTINGS)
+
+
+def one(executor, program, **options):
+    (run,) = executor.execute([(record(), program)], **({"kinds": ALL} | options))
+    return run
+
+
+def test_every_verdict_has_a_status():
+    assert set(execution.STATUS_OF_VERDICT) == set(protocol.Verdict)
+
+
+def test_a_correct_program_succeeds_everywhere_in_stored_order(executor):
+    run = one(executor, DOUBLE)
+    assert run.status.tolist() == [Status.SUCCESS] * 5
+    assert ((run.duration_s > 0) & (run.duration_s < 0.5)).all()
+
+
+def test_only_the_kinds_asked_for_are_run(executor):
+    run = one(executor, DOUBLE, kinds={TestKind.ADDED})
+    assert run.status.tolist() == [Status.NOT_RUN, Status.SUCCESS, *[Status.NOT_RUN] * 3]
+    assert run.duration_s.tolist()[2:] == [0, 0, 0]
+
+
+def test_a_timeout_is_recorded_at_the_service_cap(executor):
+    run = one(executor, "n = int(input())\nwhile n == 3: pass\nprint(2 * n)")
+    assert run.status.tolist() == [0, 0, 0, Status.TIMEOUT, 0]
+    assert run.duration_s[3] == protocol.SERVICE_CAP_S
+
+
+def test_an_early_stop_leaves_the_rest_unrun(executor):
+    run = one(executor, "n = int(input())\nprint(2 * n if n < 1 else 0)", stops_early=True)
+    assert run.status.tolist() == [Status.SUCCESS, Status.FAILURE, *[Status.NOT_RUN] * 3]
+
+
+def test_a_program_that_does_not_compile_fails_everywhere(executor):
+    assert one(executor, "print(").status.tolist() == [Status.FAILURE] * 5
+
+
+def test_equal_programs_share_one_measurement_and_order_is_kept(executor):
+    attempts = [(record(), DOUBLE), (record(), "print(0)"), (record(), DOUBLE)]
+    seen = []
+    first, wrong, again = executor.execute(attempts, kinds=ALL, on_result=seen.append)
+    np.testing.assert_array_equal(first.duration_s, again.duration_s)
+    assert wrong.status.tolist() == [Status.SUCCESS, *[Status.FAILURE] * 4]
+    assert seen == [1, 2, 3]
+
+
+def test_a_deciding_percentile_becomes_seconds_of_each_test(tmp_path, monkeypatch):
+    status = np.zeros((5, 4), np.int8)
+    status[1], status[2, 1:] = Status.FAILURE, Status.FAILURE
+    for changed, expected in (({}, (0.025, 0.5, 0.01, 0.025, 0.025)), ({"repeats": 1}, None)):
+        settings = SandboxSettings(**({"limit_s": 0.5, "repeats": 2, "decision_percent": 50.0} | changed))
+        with execution.connect(settings, store=str(tmp_path / "s")) as client:
+            asked, run_many = [], client.run_many
+            monkeypatch.setattr(client, "run_many", lambda r, a=asked, run=run_many, **o: a.extend(r) or run(r, **o))
+            execution.Executor(client, settings).execute([(record(status=status), DOUBLE)], kinds=ALL)
+        assert asked[0].decisions_s == (pytest.approx(expected) if expected else None)
+
+
+def test_cpu_seconds_can_feed_rewards(tmp_path):
+    settings = SandboxSettings(limit_s=1.0, duration="cpu")
+    with execution.connect(settings, store=str(tmp_path / "s")) as client:
+        run = one(execution.Executor(client, settings), f"import time\ntime.sleep(0.1)\n{DOUBLE}")
+    assert (run.duration_s < 0.1).all()
+
+
+def test_an_address_where_nothing_answers_is_one_clear_line(tmp_path):
+    with pytest.raises(UserError, match=r"sandbox\.address = 'telnet': expected a sandbox that answers"):
+        execution.connect(SandboxSettings(address="telnet"), store=str(tmp_path / "s"))
+
+
+@pytest.mark.parametrize(("calibration", "expected"), [("fixed", (1.0, 0.0)), ("follow", (1.5, 0.25))])
+def test_a_drift_of_the_service_goes_with_what_it_measured(tmp_path, caplog, calibration, expected):
+    settings = SandboxSettings(limit_s=0.5, calibration=calibration)
+    with execution.connect(settings, store=str(tmp_path / "s")) as client:
+        drift = {"calibration": "drift-0", "slope": "1.5", "offset_s": "0.25"}
+        client.service.measured_under |= drift | {"degraded": "drift"}
+        run = one(execution.Executor(client, settings), DOUBLE)
+    assert (run.slope, run.offset_s) == expected
+    assert "1 of 1 programs were timed while the sandbox was degraded" in caplog.text
+    assert "drift-0: stored seconds now read as 1.500 * stored +0.2500 s" in caplog.text
+
+
+def test_a_burst_of_faults_is_said_with_the_rates(tmp_path, caplog):
+    with execution.connect(SETTINGS, store=str(tmp_path / "s")) as client:
+        client.service.windows = client.windows._replace(was_burst=True)
+        client.service.counts.update(requests=3, unsettled=1)
+        one(execution.Executor(client, SETTINGS), DOUBLE)
+    assert "service_only 75.00%, fallback 0.00%, unresolved 25.00%" in caplog.text
+
+
+def test_settings_offer_what_the_fallback_knows_and_pass_it_on(monkeypatch):
+    handed = {}
+    monkeypatch.setattr(execution.sandbox_client, "connect", lambda *_, **options: handed.update(options))
+    fields = {
+        "correctness": "fallback_correctness",
+        "optimization": "fallback_optimization",
+        "quarantine": "quarantine",
+        "backend": "fallback_backend",
+    }
+    for field, choices in fallback.CHOICES.items():
+        for choice in choices:
+            execution.connect(freeze(SandboxSettings, {fields[field]: choice, "fallback_retries": 3}), store="s")
+            assert (getattr(handed["fallback_policy"], field), handed["fallback_policy"].retries) == (choice, 3)
+        with pytest.raises(SettingsError, match=fields[field]):
+            freeze(SandboxSettings, {fields[field]: "other"})
+    assert handed["fallback_policy"].backend == "docker"
+    assert sandbox_defaults() == fallback.Policy()
+
+
+def sandbox_defaults() -> fallback.Policy:
+    """The policy of a configuration that says nothing of it."""
+    default = SandboxSettings()
+    return fallback.Policy(
+        default.fallback_correctness,
+        default.fallback_optimization,
+        default.fallback_retries,
+        default.quarantine,
+        default.fallback_backend,
+    )

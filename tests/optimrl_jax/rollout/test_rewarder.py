@@ -1,0 +1,73 @@
+"""What rollouts earn in a run: every composition, and timing noise injected by the settings."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from optimrl_jax import settings
+from optimrl_jax.rollout import rewarder
+from optimrl_jax.rollout.execution import CandidateRun
+from tests.optimrl_jax import records
+
+RECORDS = [records.record(name=name) for name in ("double", "triple")]
+# References take 10 to 40 ms: between the first and the second, and slower than all.
+RUNS = [CandidateRun(np.zeros(5, np.int8), np.full(5, seconds, np.float32)) for seconds in (0.015, 0.05)]
+
+
+def judge(*, noise=None, reward=None, **environment):
+    sections = {"environment": {"family": "qp_ranked", **environment}, "noise": noise or {}, "reward": reward or {}}
+    return rewarder.Judge(RECORDS, settings.freeze(settings.Settings, sections))
+
+
+def earned(found, *, batch=0):
+    return found(0, RUNS, stream=0, batch=batch)
+
+
+def test_naive_compositions_can_be_trained_on():
+    found = earned(judge(reward={"composition": "naive_optimization_linear"}))
+    assert found.reward.tolist() == pytest.approx([1 - 0.0015, 1 - 0.005])
+
+
+def test_a_healthy_service_leaves_rewards_as_measured():
+    found = earned(judge())
+    assert (found.reward.tolist(), found.is_fast.tolist()) == ([1.0, 0.0], [True, False])
+
+
+def test_injected_noise_moves_rewards_and_repeats_itself():
+    noisy = judge(noise={"service": "added_5_50_ms"}, reward={"composition": "two_gate_graded"})
+    rewards_of = [earned(noisy, batch=batch).reward[0] for batch in range(10)]
+    assert max(rewards_of) < earned(judge(reward={"composition": "two_gate_graded"})).reward[0]
+    assert len(set(rewards_of)) > 1
+    assert [earned(noisy, batch=batch).reward[0] for batch in range(10)] == rewards_of
+
+
+def test_bursts_hit_some_windows_of_batches_only():
+    noisy = judge(noise={"service": "slow_50", "burst_share": 0.5, "burst_batches": 2}, threshold=0.25)
+    runs = [CandidateRun(np.zeros(5, np.int8), np.full(5, 0.015, np.float32))] * 2
+    fast = [bool(noisy(0, runs, stream=0, batch=batch).is_fast[0]) for batch in range(24)]
+    assert fast[::2] == fast[1::2]
+    assert 0 < sum(fast) < 24
+
+
+def test_a_deviation_in_the_references_softens_the_gate():
+    uncertain = [dataclasses.replace(one, std_s=one.duration_s * np.float32(0.3)) for one in RECORDS]
+    values = {"environment": {"family": "qp_ranked", "noise_draws": 64}}
+    found = rewarder.Judge(uncertain, settings.freeze(settings.Settings, values))(0, RUNS, stream=0, batch=0)
+    assert 0 < found.reward[0] < 1
+    assert found.is_fast.tolist() == [True, False]
+
+
+def test_an_unknown_service_is_refused():
+    with pytest.raises(ValueError, match=r"noise\.service = 'tired': expected one of healthy"):
+        judge(noise={"service": "tired"})
+
+
+def test_a_drifted_service_is_judged_against_references_as_they_read_there():
+    # References of 10 to 40 ms take 25 to 85 ms there: a run of 50 ms stands where one of 22.5 ms stood before.
+    drifted = dataclasses.replace(RUNS[1], slope=2.0, offset_s=0.005)
+    before = dataclasses.replace(RUNS[1], duration_s=np.full(5, 0.0225, np.float32))
+    graded = judge(reward={"composition": "two_gate_graded"})
+    there, here, _ = graded(0, [drifted, before, RUNS[1]], stream=0, batch=0).reward
+    assert there == pytest.approx(here)
+    assert len({*graded(0, [drifted, RUNS[1]], stream=0, batch=0).reward.tolist()}) == 2

@@ -1,0 +1,76 @@
+"""Checkpoints come back exactly; a cut one is reported and the one before is used."""
+
+import logging
+
+import jax
+import numpy as np
+import pytest
+
+from optimrl_jax.commands import UserError
+from optimrl_jax.grpo.learner import Learner
+from optimrl_jax.training import checkpoints
+from tests.optimrl_jax.grpo.groups import SETTINGS, copied_params, group
+from tests.optimrl_jax.model import tiny
+
+
+@pytest.fixture(scope="module")
+def states():
+    own = Learner(copied_params(), tiny.SETTINGS, SETTINGS)
+    found = []
+    for seed in range(3):
+        own.learn([group(seed, reward=(1, -1, 0, 1))])
+        found.append(jax.tree.map(np.asarray, own.trainer.state))
+    return own, found
+
+
+def saved(tmp_path, found):
+    store = checkpoints.Checkpoints(tmp_path)
+    for step, state in enumerate(found, start=1):
+        store.save(step, checkpoints.trees_of(state), {"batch": step})
+    store.close()
+
+
+def restored(tmp_path, own):
+    store = checkpoints.Checkpoints(tmp_path)
+    found = store.restore(checkpoints.targets_of(own.trainer.state))
+    store.close()
+    return found
+
+
+def assert_equal(left, right):
+    for one, other in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_newest_of_two_kept_checkpoints_comes_back_bit_for_bit(states, tmp_path):
+    own, found = states
+    assert restored(tmp_path, own) is None
+    saved(tmp_path, found)
+    assert sorted(path.name for path in (tmp_path / checkpoints.FOLDER).iterdir()) == ["2", "3"]
+    back = restored(tmp_path, own)
+    assert (back.step, back.facts) == (3, {"batch": 3})
+    assert_equal(checkpoints.state_of(back.arrays), found[2])
+
+
+@pytest.mark.parametrize("pattern", ["params/**/d/*", "optimizer/**/manifest.ocdbt", "facts/metadata"])
+def test_a_cut_checkpoint_falls_back_to_the_one_before_and_says_so(states, tmp_path, pattern, caplog):
+    own, found = states
+    saved(tmp_path, found)
+    for path in (tmp_path / checkpoints.FOLDER / "3").glob(pattern):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with caplog.at_level(logging.WARNING):
+        back = restored(tmp_path, own)
+    assert back.step == 2
+    assert "checkpoint 3 cannot be read" in caplog.text
+    assert_equal(checkpoints.state_of(back.arrays), found[1])
+
+
+def test_checkpoints_that_cannot_be_read_at_all_are_one_clear_line(states, tmp_path):
+    own, found = states
+    saved(tmp_path, found[:1])
+    for path in (tmp_path / checkpoints.FOLDER / "1" / "facts").glob("*"):
+        path.write_bytes(b"")
+    with pytest.raises(UserError, match="expected at least one readable checkpoint"):
+        restored(tmp_path, own)
+    with pytest.raises(UserError, match="expected the workdir of a job"):
+        checkpoints.load_policy(tmp_path / "absent")
