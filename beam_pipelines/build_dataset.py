@@ -16,12 +16,13 @@ from collections.abc import Sequence
 import apache_beam as beam
 from etils import epath
 
-from beam_pipelines import card, console, costs, execution, manifest, pipeline, report, similarity, storage
+from beam_pipelines import pipeline, sandbox_session, similarity, storage
 from beam_pipelines.commands import Parser, UserError, beam_options, require, run_job
-from beam_pipelines.dask_runner import DaskRunner
 from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
 from beam_pipelines.options import BuildOptions, check
 from beam_pipelines.records import Problem, Rejection
+from beam_pipelines.report import card, console, costs, manifest, stage_table
+from beam_pipelines.runners.dask_runner import DaskRunner
 from beam_pipelines.stages import filterability, split
 
 COMPLETE = "COMPLETE"
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
     stages = run(options, beam_arguments, work=work)
     rejected = [*storage.read(work / pipeline.REJECTIONS), *storage.remove_repeated(work / pipeline.PROBLEMS)]
     kept = [_without_bulk(problem) for problem in storage.read(work / pipeline.PROBLEMS)]
-    rows = report.stage_rows(stages, rejected, kept=len(kept))
+    rows = stage_table.stage_rows(stages, rejected, kept=len(kept))
     console.stage_table(rows)
     require(bool(kept), "--input", options.input, "at least one problem that survives all stages, found none")
     summary = finished(options, [*kept, *rejected], rows=rows, work=work)
@@ -64,7 +65,7 @@ def finished(
     options: BuildOptions,
     records: Sequence[Problem | Rejection],
     *,
-    rows: Sequence[report.StageRow],
+    rows: Sequence[stage_table.StageRow],
     work: epath.Path,
 ) -> dict[str, object]:
     """Writes the dataset with its traces, manifest and card, and returns what the summary says of it."""
@@ -138,17 +139,17 @@ def run(options: BuildOptions, beam_arguments: Sequence[str], *, work: epath.Pat
             raise KeyboardInterrupt from None
         raise
     finally:
-        execution.release_all()
+        sandbox_session.release_all()
     return ["read", *(step.label for step in steps)]
 
 
-def _require_sandbox(sandbox: execution.Connection) -> None:
+def _require_sandbox(sandbox: sandbox_session.Connection) -> None:
     """Raises UserError where no sandbox answers, before any stage needs one."""
     try:
-        execution.acquire(sandbox)
+        sandbox_session.acquire(sandbox)
     except (OSError, ValueError) as error:
         raise UserError(f"--sandbox_address = {sandbox.address!r}: expected a sandbox that answers ({error})") from None
-    execution.release(sandbox)
+    sandbox_session.release(sandbox)
 
 
 def runner(beam_arguments: Sequence[str]) -> str | DaskRunner | None:

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow_datasets as tfds
 
-from beam_pipelines import console, leaderboard, plots, statistics
 from beam_pipelines.build_dataset import COMPLETE, TRACES
 from beam_pipelines.commands import Parser, UserError, existing, require, run_job
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import NAME
-from beam_pipelines.report import StageRow
+from beam_pipelines.report import console, dataset_statistics, figures, standings
+from beam_pipelines.report.stage_table import StageRow
 
 Trace = Mapping[str, float]
 
@@ -49,7 +49,7 @@ def builder_of(directory: pathlib.Path) -> tfds.core.DatasetBuilder:
         raise _unreadable(directory, error) from None
 
 
-def load(directory: pathlib.Path, split: str) -> list[statistics.Example]:
+def load(directory: pathlib.Path, split: str) -> list[dataset_statistics.Example]:
     """All examples of a split; raises UserError, in one line, for an unknown split or a damaged file."""
     builder = builder_of(directory)
     names = sorted(builder.info.splits)
@@ -66,41 +66,43 @@ def _unreadable(directory: pathlib.Path, error: Exception) -> UserError:
     return UserError(f"--dataset = {str(directory)!r}: expected a readable dataset ({reason})")
 
 
-def inspected(examples: Sequence[statistics.Example], traces: Sequence[Trace], *, build: Mapping) -> dict[str, object]:
+def inspected(
+    examples: Sequence[dataset_statistics.Example], traces: Sequence[Trace], *, build: Mapping
+) -> dict[str, object]:
     """Everything the tables show, as plain values; percentiles of references are in percent, 0 fastest."""
     return {
         "problems": len(examples),
         "splits": build["splits"],
         "stages": build["stages"],
-        "filterability": statistics.filterability(examples),
-        "filterability_with_base": statistics.filterability(examples, base_s=statistics.PAPER_BASE_S),
-        "durations": statistics.durations(examples),
-        "tails": statistics.tails(examples),
+        "filterability": dataset_statistics.filterability(examples),
+        "filterability_with_base": dataset_statistics.filterability(examples, base_s=dataset_statistics.PAPER_BASE_S),
+        "durations": dataset_statistics.durations(examples),
+        "tails": dataset_statistics.tails(examples),
         "pass_rates": pass_rates(traces),
         "references": {example["id"].decode(): standing(example) for example in examples},
     }
 
 
-def standing(example: statistics.Example) -> dict[str, float]:
+def standing(example: dataset_statistics.Example) -> dict[str, float]:
     """Percentile, in percent, of every reference that an optimization test ranks, by the reference's id."""
     names = [text.decode() for text in example["reference_id"]]
-    pairs = zip(names, leaderboard.percentiles(example), strict=True)
+    pairs = zip(names, standings.percentiles(example), strict=True)
     return {name: round(100 * float(position), 2) for name, position in pairs if np.isfinite(position)}
 
 
 def draw(
-    examples: Sequence[statistics.Example],
+    examples: Sequence[dataset_statistics.Example],
     traces: Sequence[Trace],
     *,
     standings: Mapping[str, Mapping[str, float]],
     target: pathlib.Path,
 ) -> None:
     """Puts the four figures into `target`."""
-    plots.duration_tails(examples, target / "duration_tails.png")
-    plots.profiles(examples, target / "profiles.png")
-    plots.pass_rates(traces, target / "pass_rates.png")
+    figures.duration_tails(examples, target / "duration_tails.png")
+    figures.profiles(examples, target / "profiles.png")
+    figures.pass_rates(traces, target / "pass_rates.png")
     percent = [value for references in standings.values() for value in references.values()]
-    plots.reference_percentiles(percent, target / "reference_percentiles.png")
+    figures.reference_percentiles(percent, target / "reference_percentiles.png")
 
 
 def show(summary: Mapping) -> None:

@@ -10,8 +10,9 @@ import apache_beam as beam
 from etils import epath
 
 from beam_pipelines import storage
-from beam_pipelines.execution import Connection
 from beam_pipelines.options import BuildOptions
+from beam_pipelines.records import KEPT, REJECTED
+from beam_pipelines.sandbox_session import Connection
 from beam_pipelines.sources import code_contests, embedded, evaluation_sets, jsonl, problem_packages
 from beam_pipelines.sources.reading import Reading
 from beam_pipelines.stages import (
@@ -23,10 +24,10 @@ from beam_pipelines.stages import (
     labels,
     non_empty,
     thresholds,
-    time,
+    timing,
 )
 from beam_pipelines.stages import validate as validation
-from beam_pipelines.stages.stage import KEPT, REJECTED, Stage
+from beam_pipelines.stages.stage import Stage
 
 Source = Callable[[BuildOptions], Reading]
 
@@ -75,7 +76,7 @@ def stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
         *steps,
         non_empty.stage(),
         filterability.stage(min_robust_cv=options.min_robust_cv),
-        time.stage(sandbox, repeats=options.repeats, seed=options.seed),
+        timing.stage(sandbox, repeats=options.repeats, seed=options.seed),
     ]
 
 

@@ -10,6 +10,10 @@ from collections.abc import Sequence
 
 from beam_pipelines.matrices import Executions, Timings
 
+# Tags of the two outputs that every source and every stage has.
+KEPT = "kept"
+REJECTED = "rejected"
+
 
 class Label(enum.StrEnum):
     """What a source claims of a solution, until execution says otherwise."""
@@ -130,3 +134,20 @@ def with_solutions(problem: Problem, kept: Sequence[int]) -> Problem:
         solutions=tuple(problem.solutions[s] for s in kept),
         executions=problem.executions and problem.executions.take(kept, axis=1),
     )
+
+
+def reject(problem: Problem, stage: str, *, reason: str, detail: str = "") -> Rejection:
+    """The rejection of a problem by a stage, with the trace of what earlier stages had left of it."""
+    return Rejection(problem_id=problem.id, stage=stage, reason=reason, detail=detail, trace=problem.trace)
+
+
+def counted(problem: Problem, stage: str, **notes: float) -> Problem:
+    """The problem with one more line in its trace: what this stage left of it."""
+    count = StageCount(
+        stage=stage,
+        correct=len(problem.correct),
+        incorrect=len(problem.incorrect),
+        tests=len(problem.tests),
+        notes=tuple(notes.items()),
+    )
+    return dataclasses.replace(problem, trace=(*problem.trace, count))

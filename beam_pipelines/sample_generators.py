@@ -13,8 +13,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from beam_pipelines import endpoint, prompts
 from beam_pipelines.commands import Parser, require, run_job
+from beam_pipelines.generators import endpoint, generator_prompt
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.pipeline import SOURCES
 from beam_pipelines.records import Problem
@@ -60,7 +60,7 @@ def questions(values: object) -> Iterator[Question]:
         if isinstance(problem, Problem) and problem.correct:
             for attempt in range(values.attempts):
                 name = f"{problem.id}/{attempt}"
-                yield Question(name, problem.id, prompts.prompt(problem, seed=attempt), seed=attempt)
+                yield Question(name, problem.id, generator_prompt.prompt(problem, seed=attempt), seed=attempt)
 
 
 def sample(
@@ -91,7 +91,7 @@ def answered(caller: endpoint.Caller, question: Question, *, model: str) -> dict
     except (endpoint.Garbage, endpoint.Refused) as error:
         outcome = type(error).__name__.lower()
         return line | {"outcome": outcome, "detail": str(error), "completion": None, "program": None}
-    program = prompts.program_of(completion)
+    program = generator_prompt.program_of(completion)
     return line | {"outcome": "program" if program else "no_program", "completion": completion, "program": program}
 
 

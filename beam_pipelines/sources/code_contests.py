@@ -13,9 +13,8 @@ import pyarrow.parquet
 
 from beam_pipelines.commands import UserError, require
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import Label, Problem, Rejection, Solution, Test
+from beam_pipelines.records import Label, Problem, Rejection, Solution, Test, counted
 from beam_pipelines.sources.reading import Broken, Reading, optional, required
-from beam_pipelines.stages.stage import counted
 from optimrl_jax.arrays import TestKind
 
 ORIGINS = ("public", "private", "generated")

@@ -13,9 +13,8 @@ import yaml
 
 from beam_pipelines.commands import existing, require
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, Test
+from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, Test, counted
 from beam_pipelines.sources.reading import Broken, Reading, optional
-from beam_pipelines.stages.stage import counted
 from optimrl_jax.arrays import TestKind
 
 MANIFEST = "problem.yaml"

@@ -1,15 +1,16 @@
 """Edge: what sources that read files share: blocks are spread over workers, broken records become rejections."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import apache_beam as beam
 
+from beam_pipelines.generators import generator_files
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import Problem, Rejection
-from beam_pipelines.sources import generator_files
-from beam_pipelines.sources.tidying import tidied
-from beam_pipelines.stages.stage import KEPT, REJECTED
+from beam_pipelines.records import KEPT, REJECTED, Problem, Rejection
 
+# Marks and carriage returns belong to files, not to texts: they go before anything runs or is compared.
+BYTE_ORDER_MARK = "\ufeff"
 Block = tuple
 Parse = Callable[[Block, BuildOptions], Iterable[Problem | Rejection]]
 
@@ -68,6 +69,24 @@ def whole(problem: Problem) -> Problem | Rejection:
     except UnicodeEncodeError as error:
         return Rejection(clean.id.encode("ascii", "replace").decode(), "read", "not_unicode", str(error)[:200])
     return clean
+
+
+def tidied(problem: Problem) -> Problem:
+    """The problem with LF line ends and without leading byte-order marks in its statement, programs and tests."""
+    return dataclasses.replace(
+        problem,
+        statement=tidy(problem.statement),
+        solutions=tuple(dataclasses.replace(one, program=tidy(one.program)) for one in problem.solutions),
+        tests=tuple(
+            dataclasses.replace(test, input=tidy(test.input), output=None if test.output is None else tidy(test.output))
+            for test in problem.tests
+        ),
+        generators=tuple(dataclasses.replace(one, program=tidy(one.program)) for one in problem.generators),
+    )
+
+
+def tidy(text: str) -> str:
+    return text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def required(value: object, field: str, kind: type | tuple[type, ...]) -> object:

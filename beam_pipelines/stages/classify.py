@@ -8,9 +8,9 @@ import functools
 
 import numpy as np
 
-from beam_pipelines.records import Label, Problem, Rejection, with_solutions
+from beam_pipelines.records import Label, Problem, Rejection, counted, reject, with_solutions
 from beam_pipelines.stages import verdicts
-from beam_pipelines.stages.stage import Stage, counted, reject
+from beam_pipelines.stages.stage import Stage
 from beam_pipelines.stages.thresholds import Thresholds
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from beam_pipelines import similarity
-from beam_pipelines.records import Problem, Rejection
-from beam_pipelines.stages.stage import Stage, counted, reject
+from beam_pipelines.records import Problem, Rejection, counted, reject
+from beam_pipelines.stages.stage import Stage
 
 NAME = "deduplicate"
 MIN_WORDS = 5

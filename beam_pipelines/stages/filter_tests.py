@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from beam_pipelines.records import Problem, with_tests
+from beam_pipelines.records import Problem, counted, with_tests
 from beam_pipelines.stages import verdicts
-from beam_pipelines.stages.stage import Stage, counted
+from beam_pipelines.stages.stage import Stage
 from beam_pipelines.stages.thresholds import Thresholds
 
 

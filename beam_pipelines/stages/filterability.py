@@ -9,9 +9,9 @@ from collections.abc import Collection
 
 import numpy as np
 
-from beam_pipelines.records import Label, Problem
+from beam_pipelines.records import Label, Problem, counted
 from beam_pipelines.stages import verdicts
-from beam_pipelines.stages.stage import Stage, counted
+from beam_pipelines.stages.stage import Stage
 from optimrl_jax.arrays import Status, TestKind
 from sandbox.protocol import SERVICE_CAP_S
 

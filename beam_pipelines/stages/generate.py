@@ -14,12 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from beam_pipelines import matrices
-from beam_pipelines.execution import Connection, Executor, Runs
+from beam_pipelines.generators.drawing import draw_inputs
+from beam_pipelines.generators.harness import CAMPAIGN_METHODS
 from beam_pipelines.matrices import Executions
-from beam_pipelines.records import Generator, Label, Problem, Test
+from beam_pipelines.records import Generator, Label, Problem, Test, counted
+from beam_pipelines.sandbox_session import Connection, Runs, SandboxSession
 from beam_pipelines.stages import verdicts
-from beam_pipelines.stages.harness import CAMPAIGN_METHODS
-from beam_pipelines.stages.stage import Stage, counted
+from beam_pipelines.stages.stage import Stage
 from beam_pipelines.stages.thresholds import Thresholds
 from optimrl_jax.arrays import Status, TestKind
 from sandbox.protocol import Verdict
@@ -54,7 +55,7 @@ def stage(connection: Connection, campaign: Campaign) -> Stage:
     return Stage(name(campaign.thresholds), functools.partial(generate, campaign=campaign), connection=connection)
 
 
-def generate(problem: Problem, executor: Executor, *, campaign: Campaign) -> Problem:
+def generate(problem: Problem, session: SandboxSession, *, campaign: Campaign) -> Problem:
     """The problem with the tests of all accepted attempts and their executions; never rejects.
 
     The trace counts attempts, accepted ones and, by reason, those that were turned down, and how the pass rates of
@@ -64,7 +65,7 @@ def generate(problem: Problem, executor: Executor, *, campaign: Campaign) -> Pro
     outcomes: Counter[str] = Counter()
     rates = verdicts.pass_rates(problem, when="before")
     for index, generator in enumerate(problem.generators[: campaign.attempts]):
-        outcome = attempt(problem, executor, generator=generator, campaign=campaign, index=index)
+        outcome = attempt(problem, session, generator=generator, campaign=campaign, index=index)
         outcomes["accepted" if isinstance(outcome, Problem) else outcome] += 1
         problem = outcome if isinstance(outcome, Problem) else problem
     rates |= verdicts.pass_rates(problem, when="generated")
@@ -72,12 +73,12 @@ def generate(problem: Problem, executor: Executor, *, campaign: Campaign) -> Pro
 
 
 def attempt(
-    problem: Problem, executor: Executor, *, generator: Generator, campaign: Campaign, index: int
+    problem: Problem, session: SandboxSession, *, generator: Generator, campaign: Campaign, index: int
 ) -> Problem | str:
     """The problem with this generator's tests added, or the reason why there are none."""
     methods = CAMPAIGN_METHODS[campaign.thresholds.name]
     seed = _seed(campaign.seed, problem.id, generator.id, campaign.thresholds.name)
-    inputs = executor.inputs_of(generator, methods, calls=campaign.calls, seed=seed)
+    inputs = draw_inputs(session, generator, methods, calls=campaign.calls, seed=seed)
     if isinstance(inputs, str):
         return inputs
     fresh = new_inputs(problem, inputs)
@@ -85,13 +86,13 @@ def attempt(
         return "no_new_inputs"
     candidates = [Test(campaign.thresholds.kind, text, None, origin=generator.id) for text in fresh]
     pool = verification_pool(problem, campaign.verifiers, seed=seed)
-    runs = executor.run([problem.solutions[s] for s in pool], candidates, returns_output=True)
+    runs = session.run([problem.solutions[s] for s in pool], candidates, returns_output=True)
     runs = dataclasses.replace(runs, outputs=tuple(tuple(map(normalized, row)) for row in runs.outputs))
     vote = consensus(runs.outputs)
     if vote is None:
         return "no_agreement"
     tests = [dataclasses.replace(test, output=out) for test, out in zip(candidates, vote.outputs, strict=True)]
-    return _verified(problem, executor, tests=tests, pool=pool, runs=runs, vote=vote, campaign=campaign)
+    return _verified(problem, session, tests=tests, pool=pool, runs=runs, vote=vote, campaign=campaign)
 
 
 def new_inputs(problem: Problem, inputs: Sequence[str]) -> list[str]:
@@ -144,7 +145,7 @@ def judged(runs: Runs, vote: Vote) -> Executions:
 
 def _verified(
     problem: Problem,
-    executor: Executor,
+    session: SandboxSession,
     *,
     tests: list[Test],
     pool: list[int],
@@ -156,7 +157,7 @@ def _verified(
     fastest = min(vote.agreeing, key=lambda one: runs.executions.wall_s[:, one].sum())
     rest = [s for s in _undecided(problem, campaign) if s not in pool]
     asked = [problem.solutions[s] for s in (pool[fastest], *rest)]
-    more = executor.run(asked, tests, checker=problem.checker, round_index=1).executions
+    more = session.run(asked, tests, checker=problem.checker, round_index=1).executions
     if not (more.status[:, 0] == Status.SUCCESS).all():
         return "not_reproducible"
     executions = matrices.unknown(len(tests), len(problem.solutions))

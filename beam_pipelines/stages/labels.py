@@ -8,9 +8,9 @@ import functools
 import hashlib
 from collections.abc import Sequence
 
-from beam_pipelines.records import Problem, Rejection, Solution, Test
-from beam_pipelines.sources.languages import is_python2
-from beam_pipelines.stages.stage import Stage, counted, reject
+from beam_pipelines.records import Problem, Rejection, Solution, Test, counted, reject
+from beam_pipelines.stages.python2 import is_python2
+from beam_pipelines.stages.stage import Stage
 
 NAME = "labels"
 

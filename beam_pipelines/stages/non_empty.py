@@ -1,7 +1,7 @@
 """Generated correctness and optimization tests must both be there (paper, stage 6)."""
 
-from beam_pipelines.records import Problem, Rejection
-from beam_pipelines.stages.stage import Stage, counted, reject
+from beam_pipelines.records import Problem, Rejection, counted, reject
+from beam_pipelines.stages.stage import Stage
 from optimrl_jax.arrays import TestKind
 
 NAME = "non_empty"

@@ -1,6 +1,6 @@
 """Edge: how a decision about one problem becomes a named Beam transform with counters and a side output.
 
-A stage is a function `problem -> Problem | Rejection`, or `(problem, executor) -> Problem | Rejection` where it has to
+A stage is a function `problem -> Problem | Rejection`, or `(problem, session) -> Problem | Rejection` where it has to
 run programs. The decision modules beside this one hold those functions; nothing here decides anything.
 """
 
@@ -9,35 +9,15 @@ from collections.abc import Callable, Iterator
 
 import apache_beam as beam
 
-from beam_pipelines import execution, progress
-from beam_pipelines.records import Problem, Rejection, StageCount
+from beam_pipelines import sandbox_session
+from beam_pipelines.records import KEPT, REJECTED, Problem, Rejection, StageCount, reject
+from beam_pipelines.runners import progress
 from sandbox.protocol import InvalidRequestError
 
-KEPT = "kept"
-REJECTED = "rejected"
-
-Notes = dict[str, float]
 Decision = Callable[..., Problem | Rejection]
 
 
-def reject(problem: Problem, stage: str, *, reason: str, detail: str = "") -> Rejection:
-    """The rejection of a problem by a stage, with the trace of what earlier stages had left of it."""
-    return Rejection(problem_id=problem.id, stage=stage, reason=reason, detail=detail, trace=problem.trace)
-
-
-def counted(problem: Problem, stage: str, **notes: float) -> Problem:
-    """The problem with one more line in its trace: what this stage left of it."""
-    count = StageCount(
-        stage=stage,
-        correct=len(problem.correct),
-        incorrect=len(problem.incorrect),
-        tests=len(problem.tests),
-        notes=tuple(notes.items()),
-    )
-    return dataclasses.replace(problem, trace=(*problem.trace, count))
-
-
-def with_spent(outcome: Problem | Rejection, stage: str, *, spent: execution.Spent) -> Problem | Rejection:
+def with_spent(outcome: Problem | Rejection, stage: str, *, spent: sandbox_session.Spent) -> Problem | Rejection:
     """The outcome with what the sandbox did for it in the trace, whichever runner counts or does not."""
     notes = tuple(dataclasses.asdict(spent).items())
     if isinstance(outcome, Rejection):
@@ -49,7 +29,7 @@ def with_spent(outcome: Problem | Rejection, stage: str, *, spent: execution.Spe
 class Stage(beam.PTransform):
     """Problems in; kept problems and, under the tag `rejected`, rejections with their reasons out."""
 
-    def __init__(self, name: str, decide: Decision, *, connection: execution.Connection | None = None) -> None:
+    def __init__(self, name: str, decide: Decision, *, connection: sandbox_session.Connection | None = None) -> None:
         super().__init__(label=name)
         self._name = name
         self._decide = decide
@@ -61,7 +41,7 @@ class Stage(beam.PTransform):
 
 
 class _Apply(beam.DoFn):
-    def __init__(self, name: str, decide: Decision, connection: execution.Connection | None) -> None:
+    def __init__(self, name: str, decide: Decision, connection: sandbox_session.Connection | None) -> None:
         self._name = name
         self._decide = decide
         self._connection = connection
@@ -69,7 +49,7 @@ class _Apply(beam.DoFn):
         self._rejected = beam.metrics.Metrics.counter(name, REJECTED)
 
     def setup(self) -> None:
-        self._executor = execution.acquire(self._connection) if self._connection else None
+        self._executor = sandbox_session.acquire(self._connection) if self._connection else None
         progress.PROGRESS.register(self._name)
 
     def process(self, problem: Problem) -> Iterator[Problem]:
@@ -99,4 +79,4 @@ class _Apply(beam.DoFn):
 
     def teardown(self) -> None:
         if self._connection:
-            execution.release(self._connection)
+            sandbox_session.release(self._connection)

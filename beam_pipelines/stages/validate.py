@@ -5,10 +5,10 @@ import functools
 
 import numpy as np
 
-from beam_pipelines.execution import Connection, Executor
-from beam_pipelines.records import Label, Problem, Rejection, with_solutions
+from beam_pipelines.records import Label, Problem, Rejection, counted, reject, with_solutions
+from beam_pipelines.sandbox_session import Connection, SandboxSession
 from beam_pipelines.stages import verdicts
-from beam_pipelines.stages.stage import Stage, counted, reject
+from beam_pipelines.stages.stage import Stage
 from optimrl_jax.arrays import Status
 
 NAME = "validate"
@@ -18,9 +18,9 @@ def stage(connection: Connection, *, min_correct: int) -> Stage:
     return Stage(NAME, functools.partial(validate, min_correct=min_correct), connection=connection)
 
 
-def validate(problem: Problem, executor: Executor, *, min_correct: int) -> Problem | Rejection:
+def validate(problem: Problem, session: SandboxSession, *, min_correct: int) -> Problem | Rejection:
     """Runs every solution on the original tests and lets `confirmed` decide."""
-    runs = executor.run(problem.solutions, problem.tests, checker=problem.checker, stops_early=True)
+    runs = session.run(problem.solutions, problem.tests, checker=problem.checker, stops_early=True)
     return confirmed(dataclasses.replace(problem, executions=runs.executions), min_correct=min_correct)
 
 

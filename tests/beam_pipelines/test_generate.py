@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from beam_pipelines.execution import Runs
+from beam_pipelines.generators import harness
 from beam_pipelines.records import Generator
-from beam_pipelines.stages import generate, harness
+from beam_pipelines.sandbox_session import Runs
+from beam_pipelines.stages import generate
 from tests.beam_pipelines import planted
 
 

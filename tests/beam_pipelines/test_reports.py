@@ -2,14 +2,14 @@
 
 import dataclasses
 
-from beam_pipelines import card, costs, report
 from beam_pipelines.records import Rejection, StageCount
+from beam_pipelines.report import card, costs, stage_table
 
 
 def test_a_stage_keeps_what_it_was_given_less_what_it_rejected():
     rejections = [Rejection("a", "read", "not_json"), *(Rejection(f"{n}", "time", "slow") for n in range(3))]
     rejections += [Rejection("z", "time", "other")]
-    rows = report.stage_rows(["read", "labels", "time"], rejections, kept=4)
+    rows = stage_table.stage_rows(["read", "labels", "time"], rejections, kept=4)
     assert [(row.stage, row.kept, row.rejected) for row in rows] == [("read", 8, 1), ("labels", 8, 0), ("time", 4, 4)]
     assert rows[2].reasons == {"slow": 3, "other": 1}
 

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from beam_pipelines import prompts, sample_generators
+from beam_pipelines import sample_generators
 from beam_pipelines.commands import run_job
-from beam_pipelines.sources import generator_files
+from beam_pipelines.generators import generator_files, generator_prompt
 from tests.beam_pipelines import planted
 
 GOOD = json.dumps({"choices": [{"message": {"content": f"Here:\n```python\n{planted.SUM_GENERATOR}```"}}]})
@@ -153,10 +153,10 @@ def test_mistakes_are_one_line(ask, capsys, flag, line):
     ],
 )
 def test_the_program_is_the_last_block_with_the_class(completion, program):
-    assert prompts.program_of(completion) == program
+    assert generator_prompt.program_of(completion) == program
 
 
 def test_the_seed_draws_the_solution_that_is_shown():
     problem = planted.problem()
-    shown = {prompts.prompt(problem, seed=seed) for seed in range(30)}
+    shown = {generator_prompt.prompt(problem, seed=seed) for seed in range(30)}
     assert len(shown) == len(problem.correct)

@@ -25,10 +25,10 @@ import pyarrow.parquet
 
 from beam_pipelines import build_dataset, matrices, pipeline
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import Label, Problem, Solution, Test
+from beam_pipelines.records import KEPT, Label, Problem, Solution, Test, counted
 from beam_pipelines.sources import code_contests
 from beam_pipelines.stages import classify, deduplicate, filter_tests, filterability, labels, non_empty
-from beam_pipelines.stages.stage import KEPT, Stage, counted
+from beam_pipelines.stages.stage import Stage
 from beam_pipelines.stages.thresholds import CORRECTNESS, OPTIMIZATION
 from optimrl_jax.arrays import TestKind
 from sandbox.protocol import Verdict

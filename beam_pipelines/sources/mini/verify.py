@@ -14,11 +14,11 @@ import rich.console
 import rich.table
 
 from beam_pipelines import commands
+from beam_pipelines.generators import harness
 from beam_pipelines.records import Generator, Label, Problem, Solution
 from beam_pipelines.sources.mini import FAMILIES
 from beam_pipelines.sources.mini.family import Family, instances, problem
 from beam_pipelines.sources.mini.separation import CLASSES, Separation, least_s, separation
-from beam_pipelines.stages import harness
 from sandbox.client import Client, connect
 from sandbox.protocol import Limits, RunRequest, RunResult, Suite, Verdict
 

@@ -12,11 +12,11 @@ import random
 import numpy as np
 
 from beam_pipelines import matrices
-from beam_pipelines.execution import Connection, Executor
-from beam_pipelines.records import Label, Problem
+from beam_pipelines.records import Label, Problem, counted
+from beam_pipelines.sandbox_session import Connection, SandboxSession
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.filterability import tests_of
-from beam_pipelines.stages.stage import Stage, counted
+from beam_pipelines.stages.stage import Stage
 from optimrl_jax.arrays import TestKind
 
 NAME = "time"
@@ -27,26 +27,26 @@ def stage(connection: Connection, *, repeats: int, seed: int) -> Stage:
     return Stage(NAME, functools.partial(measure, repeats=repeats, seed=seed), connection=connection)
 
 
-def measure(problem: Problem, executor: Executor, *, repeats: int, seed: int) -> Problem:
+def measure(problem: Problem, session: SandboxSession, *, repeats: int, seed: int) -> Problem:
     """The problem with timings of its correct solutions on all its tests; drops the executions they came from."""
     first = problem.executions.take(np.flatnonzero(verdicts.is_label(problem, Label.CORRECT)), axis=1)
     optimization = tests_of(problem, {TestKind.OPTIMIZATION})
-    again = [_round(problem, executor, rows=optimization, index=index, seed=seed) for index in range(repeats - 1)]
+    again = [_round(problem, session, rows=optimization, index=index, seed=seed) for index in range(repeats - 1)]
     timed = dataclasses.replace(
         problem,
         timings=matrices.combined([first, *again]),
         executions=None,
-        measured_under=executor.measured_under,
+        measured_under=session.measured_under,
     )
     return counted(timed, NAME, timed_pairs=first.verdict.size)
 
 
-def _round(problem: Problem, executor: Executor, *, rows: list[int], index: int, seed: int) -> matrices.Executions:
+def _round(problem: Problem, session: SandboxSession, *, rows: list[int], index: int, seed: int) -> matrices.Executions:
     """One more measurement of all correct solutions on the optimization tests; other tests stay unknown."""
     order = list(range(len(problem.correct)))
     random.Random(f"{seed}/{problem.id}/{index}").shuffle(order)
     solutions = [problem.correct[h] for h in order]
     tests = [problem.tests[k] for k in rows]
-    runs = executor.run(solutions, tests, checker=problem.checker, round_index=FIRST_ROUND + index)
+    runs = session.run(solutions, tests, checker=problem.checker, round_index=FIRST_ROUND + index)
     in_order = matrices.placed(runs.executions, order, into=matrices.unknown(len(tests), len(order)))
     return matrices.spread(in_order, rows, tests=len(problem.tests))

@@ -7,8 +7,8 @@ import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from beam_pipelines import costs
 from beam_pipelines.options import BuildOptions
+from beam_pipelines.report import costs
 
 LIBRARIES = ("apache-beam", "array-record", "numpy", "tensorflow-datasets")
 

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from beam_pipelines import statistics
+from beam_pipelines.report import dataset_statistics
 
 KINDS = ("original", "correctness", "optimization")
 CASES = 3
 
 
-def duration_tails(examples: Sequence[statistics.Example], path: pathlib.Path) -> None:
+def duration_tails(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
     """Share of tests above each duration, by kind of test, on a logarithmic axis."""
     figure = Figure(figsize=(6, 4))
     axes = figure.subplots()
     for kind in KINDS:
-        seconds = np.sort(statistics.pooled(examples, statistics.CATEGORIES[kind]))
+        seconds = np.sort(dataset_statistics.pooled(examples, dataset_statistics.CATEGORIES[kind]))
         if seconds.size:
             axes.step(1000 * seconds, 1 - np.arange(seconds.size) / seconds.size, where="post", label=kind)
     axes.set(xscale="log", yscale="log", xlabel="mean duration of a test, ms", ylabel="share of tests above")
@@ -25,7 +25,7 @@ def duration_tails(examples: Sequence[statistics.Example], path: pathlib.Path) -
     _saved(figure, path)
 
 
-def profiles(examples: Sequence[statistics.Example], path: pathlib.Path) -> None:
+def profiles(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
     """Sorted test durations of the most and the least duration-filterable problems: ramps beside flat lines."""
     ranked = sorted(examples, key=lambda example: -float(example["robust_cv"]))
     cases = ranked[:CASES] + ranked[-CASES:] if len(ranked) >= 2 * CASES else ranked
@@ -33,7 +33,7 @@ def profiles(examples: Sequence[statistics.Example], path: pathlib.Path) -> None
     all_axes = figure.subplots(1, len(cases), squeeze=False)
     for axes, example in zip(all_axes[0], cases, strict=True):
         for kind in KINDS:
-            seconds = np.sort(statistics.mean_seconds(example)[statistics.CATEGORIES[kind](example)])
+            seconds = np.sort(dataset_statistics.mean_seconds(example)[dataset_statistics.CATEGORIES[kind](example)])
             axes.plot(np.linspace(0, 1, len(seconds)), 1000 * seconds, marker=".", label=kind)
         name = example["id"].decode().rpartition("/")[2]
         axes.set_title(f"{name[:22]}\nrobust CV {float(example['robust_cv']):.2f}", fontsize=8)

@@ -10,8 +10,7 @@ import time
 from collections.abc import Sequence
 
 from beam_pipelines import matrices
-from beam_pipelines.records import Generator, Label, Solution, Test
-from beam_pipelines.stages import harness
+from beam_pipelines.records import Solution, Test
 from sandbox import client as sandbox_client
 from sandbox import protocol
 
@@ -51,7 +50,7 @@ class Runs:
     outputs: tuple[tuple[str | None, ...], ...]
 
 
-class Executor:
+class SandboxSession:
     """Runs programs through one sandbox client and counts what that took.
 
     Clients and their workers keep every suite that they were sent, so that the client is renewed now and then.
@@ -104,18 +103,6 @@ class Executor:
             self.measured_under = tuple(sorted(answers[0].measured_under.items()))
         return _runs(answers, tests=len(tests), solutions=len(solutions))
 
-    def inputs_of(
-        self, generator: Generator, methods: Sequence[str], *, calls: int, seed: int
-    ) -> tuple[str, ...] | str:
-        """What the generator's methods returned, `calls` rounds of `methods`; a text says why there is nothing."""
-        program = harness.program(generator, methods, calls=calls, seed=seed)
-        asked = [Solution("generator", program, Label.CORRECT)]
-        runs = self.run(asked, [Test(0, "", None)], returns_output=True)
-        verdict = matrices.VERDICTS[runs.executions.verdict[0, 0]]
-        if verdict is not protocol.Verdict.SUCCESS:
-            return f"generator_{verdict}"
-        return harness.read(runs.outputs[0][0], expected=calls * len(methods))
-
     def close(self) -> None:
         self._client.close()
 
@@ -155,30 +142,30 @@ def _connect(connection: Connection) -> sandbox_client.Client:
 
 
 _LOCK = threading.Lock()
-_SHARED: dict[Connection, tuple[Executor, int]] = {}
+_SHARED: dict[Connection, tuple[SandboxSession, int]] = {}
 
 
-def acquire(connection: Connection) -> Executor:
-    """The executor that all stages of this process share, connected at the first call."""
+def acquire(connection: Connection) -> SandboxSession:
+    """The session that all stages of this process share, connected at the first call."""
     with _LOCK:
-        executor, users = _SHARED.get(connection) or (Executor(connection), 0)
-        _SHARED[connection] = (executor, users + 1)
-        return executor
+        session, users = _SHARED.get(connection) or (SandboxSession(connection), 0)
+        _SHARED[connection] = (session, users + 1)
+        return session
 
 
 def release(connection: Connection) -> None:
-    """Gives the shared executor back; the last user closes it and its workers."""
+    """Gives the shared session back; the last user closes it and its workers."""
     with _LOCK:
-        executor, users = _SHARED.pop(connection)
+        session, users = _SHARED.pop(connection)
         if users > 1:
-            _SHARED[connection] = (executor, users - 1)
+            _SHARED[connection] = (session, users - 1)
         else:
-            executor.close()
+            session.close()
 
 
 def release_all() -> None:
-    """Closes every executor of this process, for a driver that ends before its stages were torn down."""
+    """Closes every session of this process, for a driver that ends before its stages were torn down."""
     with _LOCK:
-        for executor, _ in _SHARED.values():
-            executor.close()
+        for session, _ in _SHARED.values():
+            session.close()
         _SHARED.clear()

@@ -9,7 +9,7 @@ import functools
 import jax
 import numpy as np
 
-from beam_pipelines.statistics import Example, characters
+from beam_pipelines.report.dataset_statistics import Example, characters
 from optimrl_jax import environment
 from optimrl_jax.arrays import Execution, References, Status, TestKind, Tests
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from beam_pipelines.report import PAPER_KEPT, StageRow
+from beam_pipelines.report.stage_table import PAPER_KEPT, StageRow
 
 # A pipe has no width of its own; the tables need this many columns.
 _CONSOLE = Console(width=None if sys.stdout.isatty() else 120)

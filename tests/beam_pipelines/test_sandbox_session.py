@@ -1,0 +1,90 @@
+"""Running programs for stages: generators in the sandbox, stops, renewal and sharing of the client."""
+
+import pytest
+
+from beam_pipelines import sandbox_session
+from beam_pipelines.generators.drawing import draw_inputs
+from beam_pipelines.generators.harness import CAMPAIGN_METHODS
+from beam_pipelines.records import Generator, Test
+from tests.beam_pipelines import planted
+
+METHODS = CAMPAIGN_METHODS["optimization"]
+PRINTED = "import random\nrandom.seed(7)\ndef generate_input():\n    print(random.randint(1, 10**9))\nprint('noise')\n"
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory):
+    store = tmp_path_factory.mktemp("store") / "executions.sqlite"
+    return sandbox_session.Connection(address="local", workers=1, store=str(store), limit_s=1.0, memory_bytes=1 << 28)
+
+
+@pytest.fixture
+def session(connection):
+    yield sandbox_session.acquire(connection)
+    sandbox_session.release(connection)
+
+
+def test_a_generators_inputs_depend_on_the_seed_alone(session):
+    generator = Generator("g", planted.SUM_GENERATOR)
+    first = draw_inputs(session, generator, METHODS, calls=2, seed=1)
+    assert len(first) == len(set(first)) == 6
+    assert draw_inputs(session, generator, METHODS, calls=2, seed=1) == first
+    assert draw_inputs(session, generator, METHODS, calls=2, seed=2) != first
+
+
+def test_a_function_that_prints_is_a_generator_too_and_its_own_seed_does_not_freeze_it(session):
+    inputs = draw_inputs(session, Generator("g", PRINTED), METHODS, calls=1, seed=3)
+    assert len(set(inputs)) == 3
+    assert all(text.strip().isdigit() for text in inputs)
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("1 / 0", "generator_runtime_error"),
+        ("while True:\n    pass", "generator_time_limit"),
+        ("class InputGenerator:\n    pass", "generator_runtime_error"),
+        ("def generate_input():\n    return 5", "generator_returned_no_text"),
+        ("import os\nos._exit(0)", "generator_output_is_not_json"),
+    ],
+)
+def test_a_generator_that_gives_no_inputs_has_a_reason(session, program, reason):
+    assert draw_inputs(session, Generator("g", program), METHODS, calls=1, seed=0) == reason
+
+
+def test_executions_say_what_every_solution_did_on_every_test(session):
+    solutions = [planted.solution("a", planted.FAST_SUM), planted.solution("b", planted.WRONG_ANSWER)]
+    tests = [planted.original("1\n5\n", "5\n"), planted.original("2\n1 2\n", "3\n"), planted.original("x\n", "1\n")]
+    runs = session.run(solutions, tests, returns_output=True)
+    assert runs.executions.status.tolist() == [[0, 0], [0, 2], [2, 2]]
+    assert runs.outputs[0][:2] == ("5\n", "3\n")
+    assert (runs.executions.wall_s[:2] > 0).all()
+    early = session.run(solutions, tests[1:], stops_early=True)
+    assert early.executions.status.tolist() == [[0, 2], [2, 4]], "a failure ends the run, later pairs are unknown"
+
+
+def test_a_round_is_executed_once_and_another_round_again(session):
+    solution, test = planted.solution("a", planted.LOOP_SUM), Test(0, "1\n5\n", "5\n")
+    first = session.run([solution], [test]).executions
+    assert session.run([solution], [test]).executions == first
+    assert session.run([solution], [test], round_index=1).executions != first
+
+
+def test_the_client_is_shared_and_renewed_without_losing_what_is_stored(connection, session, monkeypatch):
+    assert sandbox_session.acquire(connection) is session
+    sandbox_session.release(connection)
+    solution, test = planted.solution("a", planted.FAST_SUM), Test(0, "2\n1 1\n", "2\n")
+    first = session.run([solution], [test]).executions
+    client = session._client
+    monkeypatch.setattr(sandbox_session, "RENEWED_AFTER_CHARACTERS", 3)
+    assert session.run([solution], [test]).executions == first
+    assert session._client is not client
+
+
+def test_what_was_spent_adds_up(session):
+    before = session.spent
+    session.run([planted.solution("a", planted.FAST_SUM)], [planted.original("1\n7\n", "7\n")] * 2)
+    spent = session.spent - before
+    assert spent.executions == 2
+    assert 0 < spent.program_s < 1
+    assert spent.waited_s > 0
