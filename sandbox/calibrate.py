@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sandbox import calibration, client, health
+from sandbox import client
 from sandbox.protocol import Limits, RunRequest, Suite, Verdict
+from sandbox.service import health
+from sandbox.timing import calibration
 
 FIELDS = ("problem", "program", "inputs", "stored_s")
 
@@ -97,7 +99,7 @@ def _no_pairs() -> calibration.Pairs:
 
 def write(directory: pathlib.Path, campaign: Campaign) -> None:
     """Pairs, calibration and plots."""
-    from sandbox import campaign_plots
+    from sandbox.timing import campaign_plots
 
     pairs, found, _ = campaign
     directory.mkdir(parents=True, exist_ok=True)
@@ -196,7 +198,7 @@ def run(flags: argparse.Namespace) -> dict[str, object]:
     write(flags.output, campaign)
     summary = summary_of(campaign, old)
     if old:
-        from sandbox import campaign_plots
+        from sandbox.timing import campaign_plots
 
         campaign_plots.comparison(flags.output / "comparison.png", old[:2], campaign[:2])
     (flags.output / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")

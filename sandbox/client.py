@@ -13,10 +13,11 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from sandbox import checkers, drift, fallback, health, pool
-from sandbox.fallback import Policy
 from sandbox.protocol import TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite, require
-from sandbox.store import Store
+from sandbox.service import fallback, health, pool
+from sandbox.service.fallback import Policy
+from sandbox.service.store import Store
+from sandbox.timing import checkers, drift
 
 REUSE = ("always", "never")
 
@@ -70,7 +71,7 @@ def _service(address: str, *, workers: int, token: str, policy: Policy) -> Servi
     is_url = all(part.startswith(("http://", "https://")) for part in address.split(","))
     require(is_url, "address", address, f"{', '.join(pool.BACKENDS)} or http(s)://host:port, several after commas")
     # Imported here, because HTTP is slow to import and local pools do not need it.
-    from sandbox import remote
+    from sandbox.service import remote
 
     return remote.Remote(address.split(","), concurrency=workers, token=token, policy=policy)
 
@@ -78,7 +79,7 @@ def _service(address: str, *, workers: int, token: str, policy: Policy) -> Servi
 def map_of(answer: RunResult) -> drift.Map:
     """How seconds stored earlier read in the state of the service that gave this answer: slope * stored + offset_s.
 
-    The identity until the service's probes have shown a lasting drift; see sandbox.drift.
+    The identity until the service's probes have shown a lasting drift; see sandbox.timing.drift.
     """
     return drift.map_under(answer.measured_under)
 

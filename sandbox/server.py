@@ -25,8 +25,9 @@ import uvicorn
 from fastapi import responses, security
 from prometheus_client import exposition
 
-from sandbox import host, metrics, pool, probes, protocol, suites
+from sandbox import host, protocol
 from sandbox.protocol import TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite
+from sandbox.service import metrics, pool, probes, suites
 
 _LOG = logging.getLogger(__name__)
 BODY_BYTES = 256 << 20

@@ -19,8 +19,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sandbox import calibration, client
+from sandbox import client
 from sandbox.protocol import Limits, RunRequest, RunResult, Suite, Verdict
+from sandbox.timing import calibration
 
 REPEATS = 3
 JOBS = 724

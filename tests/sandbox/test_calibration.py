@@ -6,9 +6,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from sandbox import calibrate, calibration
-from sandbox.calibration import Pairs
+from sandbox import calibrate
 from sandbox.protocol import RunResult, TestResult, Verdict
+from sandbox.timing import calibration
+from sandbox.timing.calibration import Pairs
 
 
 def pairs_of(function, *, noise: float = 0.0, seed: int = 0) -> Pairs:

@@ -5,11 +5,11 @@ import random
 import httpx
 import pytest
 
-from sandbox import fallback, pool, remote
 from sandbox.backends import local
 from sandbox.backends.worker import Worker, WorkerLost
 from sandbox.protocol import RunRequest, Suite, Verdict
-from tests.sandbox.test_server import serving
+from sandbox.service import fallback, pool, remote
+from tests.sandbox.servers import serving
 
 FAILURE_SHARE = 0.02
 TESTS = 20

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandbox import checkers
 from sandbox.protocol import InvalidRequestError
+from sandbox.timing import checkers
 
 CASES = [
     ("lines", "1\n2\n", "1\r\n2\r\n", True),

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from sandbox import drift, health, pool, probes
-from sandbox.drift import IDENTITY, Map, Watch
 from sandbox.protocol import InvalidRequestError
+from sandbox.service import health, pool, probes
+from sandbox.timing import drift
+from sandbox.timing.drift import IDENTITY, Map, Watch
 
 FIRST_S = (0.001, 0.02, 0.04, 0.06, 0.08)
 SLOWER = Map(1.7, 0.004)

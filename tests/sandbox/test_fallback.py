@@ -7,9 +7,10 @@ import threading
 import httpx
 import pytest
 
-from sandbox import client, fallback, protocol, remote
-from sandbox.fallback import Policy
+from sandbox import client, protocol
 from sandbox.protocol import InvalidRequestError, Limits, RunRequest, RunResult, Suite, TestResult, Verdict
+from sandbox.service import fallback, remote
+from sandbox.service.fallback import Policy
 
 SUITE = Suite(inputs=("3\n", "4\n"), expected=("6\n", "8\n"))
 DOUBLE = "print(2 * int(input()))"

@@ -3,7 +3,8 @@
 import schemathesis
 from hypothesis import HealthCheck, settings
 
-from sandbox import pool, server
+from sandbox import server
+from sandbox.service import pool
 
 WORKERS = pool.open_pool("local", workers=1)
 schema = schemathesis.openapi.from_asgi("/openapi.json", server.create_app(WORKERS))

@@ -5,8 +5,8 @@ import statistics
 
 import pytest
 
-from sandbox import health
-from sandbox.health import Windows
+from sandbox.service import health
+from sandbox.service.health import Windows
 
 
 def counted(is_unsettled, *, size: int = 100) -> Windows:

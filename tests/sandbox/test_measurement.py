@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from sandbox import estimate, measurement
-from sandbox.estimate import Timing
 from sandbox.protocol import InvalidRequestError, RunRequest, Suite, TestResult, Verdict
+from sandbox.timing import estimate, measurement
+from sandbox.timing.estimate import Timing
 
 
 def result(test: int = 0) -> TestResult:

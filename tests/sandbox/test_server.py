@@ -1,49 +1,22 @@
 """The service over real HTTP: what it refuses, what it survives, and that every run is answered exactly once."""
 
-import contextlib
 import json
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 
 import httpx
 import pytest
-import uvicorn
 
-from sandbox import client, pool, probes, protocol, remote, server
+from sandbox import client, protocol, server
 from sandbox.protocol import Limits, RunRequest, Suite, Verdict
+from sandbox.service import pool, probes, remote
+from tests.sandbox.servers import free_port, serving, start_server
 
 SUITE = Suite(inputs=("3\n", "4\n"), expected=("6\n", "8\n"))
 DOUBLE = "print(2 * int(input()))"
 TOKEN = "a-token"
 JSON = {"Content-Type": "application/json"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-@contextlib.contextmanager
-def serving(*, settings: pool.PoolSettings | None = None, token: str = "", **options):
-    """A server in a thread of this process; yields its URL and its pool."""
-    workers = pool.open_pool("local", workers=2, settings=settings)
-    port = free_port()
-    app = server.create_app(workers, token=token, **options)
-    running = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning"))
-    thread = threading.Thread(target=running.run)
-    thread.start()
-    while not running.started:
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{port}", workers
-    finally:
-        running.should_exit = True
-        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -211,17 +184,6 @@ def test_a_fallback_never_reports_seconds_of_this_machine_as_speed(monkeypatch, 
         if policy == "conservative":
             assert answer.results[1].wall_s == 2.0
         assert connected.service.counts["unsettled"] == 1
-
-
-def start_server(port: int) -> subprocess.Popen:
-    command = [sys.executable, "-m", "sandbox.server", "--backend=local", "--workers=2", f"--port={port}"]
-    started = subprocess.Popen([*command, "--probe_every_s=0"], stderr=subprocess.DEVNULL)
-    for _ in range(300):
-        with contextlib.suppress(httpx.HTTPError):
-            httpx.get(f"http://127.0.0.1:{port}/v1/health")
-            return started
-        time.sleep(0.05)
-    raise AssertionError("the server did not start")
 
 
 def test_a_server_killed_in_a_batch_costs_no_answer():

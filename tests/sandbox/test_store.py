@@ -7,7 +7,7 @@ import threading
 
 from sandbox import client, protocol
 from sandbox.protocol import RunRequest, RunResult, Suite, TestResult, Verdict
-from sandbox.store import Store
+from sandbox.service.store import Store
 
 SUITE = Suite(inputs=("3\n",), expected=("6\n",))
 REQUEST = RunRequest("print(2 * int(input()))", SUITE.sha256)
@@ -73,7 +73,7 @@ def test_threads_and_processes_write_together(tmp_path):
     path = tmp_path / "s"
     store = Store(path)
     script = (
-        "import sys\nfrom sandbox.store import Store\nfrom sandbox.protocol import RunResult\n"
+        "import sys\nfrom sandbox.service.store import Store\nfrom sandbox.protocol import RunResult\n"
         "s = Store(sys.argv[1])\nfor n in range(100): s.put(RunResult(f'p{n}', ()))\n"
     )
     writer = subprocess.Popen([sys.executable, "-c", script, str(path)])

@@ -24,11 +24,11 @@ from optimrl_jax.rollout.actor import Actor, Sampler
 from optimrl_jax.settings import SandboxSettings
 from optimrl_jax.training import checkpoints
 from optimrl_jax.training.trainer import DivergedError
-from sandbox import remote
+from sandbox.service import remote
 from tests.optimrl_jax.actors import job
 from tests.optimrl_jax.actors.test_coordinator import assert_each_once
 from tests.optimrl_jax.grpo.test_loop import DATA, POLICY, StoredExecutor
-from tests.sandbox.test_server import start_server
+from tests.sandbox.servers import start_server
 
 WAIT_S = 120
 DOUBLE = "print(2 * int(input()))"

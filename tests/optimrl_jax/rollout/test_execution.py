@@ -7,7 +7,8 @@ from optimrl_jax.arrays import Status, TestKind
 from optimrl_jax.commands import UserError
 from optimrl_jax.rollout import execution
 from optimrl_jax.settings import SandboxSettings, SettingsError, freeze
-from sandbox import fallback, protocol
+from sandbox import protocol
+from sandbox.service import fallback
 from tests.optimrl_jax.records import record
 
 ALL = frozenset(TestKind)

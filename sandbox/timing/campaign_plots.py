@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 from matplotlib import figure
 
-from sandbox import calibration
+from sandbox.timing import calibration
 
 DPI = 120
 

@@ -13,11 +13,12 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 
-from sandbox import checkers, health, measurement
 from sandbox.backends.worker import Worker, WorkerLost
 from sandbox.inside.languages import LANGUAGES
 from sandbox.protocol import RunRequest, RunResult, Suite, TestResult, Verdict, require
-from sandbox.suites import Suites
+from sandbox.service import health
+from sandbox.service.suites import Suites
+from sandbox.timing import checkers, measurement
 
 _LOG = logging.getLogger(__name__)
 ATTEMPTS = 3

@@ -16,9 +16,10 @@ from collections.abc import Collection, Sequence
 
 import httpx
 
-from sandbox import fallback, health, pool, protocol
+from sandbox import protocol
 from sandbox.protocol import TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite, TestResult, Verdict
-from sandbox.suites import Suites
+from sandbox.service import fallback, health, pool
+from sandbox.service.suites import Suites
 
 _LOG = logging.getLogger(__name__)
 ATTEMPTS = 6

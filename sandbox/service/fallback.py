@@ -7,8 +7,8 @@ is correct, never how fast it is. The paper's alternatives are fields of `Policy
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from sandbox import health
 from sandbox.protocol import RunRequest, RunResult, TestResult, Verdict, require
+from sandbox.service import health
 
 Conversion = Callable[[TestResult, TestResult, float], TestResult]
 

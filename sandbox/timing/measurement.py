@@ -9,9 +9,10 @@ short probe of fixed work around each repeated run tells a slow core from a slow
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from sandbox import estimate, protocol, verdicts
-from sandbox.estimate import Timing
+from sandbox import protocol
 from sandbox.protocol import RunRequest, Suite, TestResult, Verdict
+from sandbox.timing import estimate, verdicts
+from sandbox.timing.estimate import Timing
 
 DETAIL_CHARACTERS = 400
 # Requests are small: this many fit into any pipe, so that asking never waits for an answer to be read.

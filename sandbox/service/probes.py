@@ -5,8 +5,9 @@ import json
 import logging
 import pathlib
 
-from sandbox import drift, pool
 from sandbox.protocol import RunRequest, Suite, Verdict, require
+from sandbox.service import pool
+from sandbox.timing import drift
 
 _LOG = logging.getLogger(__name__)
 REPEATS = 3

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from sandbox import pool, probes
+from sandbox.service import pool, probes
 
 COUNTERS = {
     "requests": "Requests answered.",

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from sandbox import checkers
 from sandbox.protocol import Limits, Verdict
+from sandbox.timing import checkers
 
 KILLED_FOR = {"time": Verdict.TIME_LIMIT, "memory": Verdict.MEMORY_LIMIT, "processes": Verdict.PROCESS_LIMIT}
 # A refusal of the kernel reaches a program as an exception; these are limits, not mistakes of the program.
