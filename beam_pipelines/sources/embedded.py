@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Problem
-from beam_pipelines.sources import mini
+from beam_pipelines.sources.mini import mini_problems
 from beam_pipelines.sources.reading import Reading
 
 
 def read(options: BuildOptions) -> Reading:
-    count = len(mini.problems())
+    count = len(mini_problems())
     return Reading([(index,) for index in range(min(count, options.limit or count))], _problem, options)
 
 
 def _problem(block: tuple[int], options: BuildOptions) -> Iterator[Problem]:
-    yield mini.problems()[block[0]]
+    yield mini_problems()[block[0]]

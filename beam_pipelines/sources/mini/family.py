@@ -1,96 +1,95 @@
-"""A family of problems and its expansion into records: families x operations x forms, all text, nothing executed.
+"""A family of problems and its expansion into records: families x operations x forms. Text in, text out. Pure.
 
-Templates are `string.Template` text. A program template may use `$read` and `$fast_read` (the shared ways of reading),
-the fragments of its operation, and `$show` (the line that prints the form).
+Templates are `string.Template` text. A program template may use `$read` and `$fast_read` (the two shared ways of
+reading the input), the fragments of its operation, and `$show` (the line that prints the form).
 """
 
 import dataclasses
 import string
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from beam_pipelines.records import Generator, Label, Problem, Solution, Test
-from beam_pipelines.sources.mini.forms import FORMS, Form
+from beam_pipelines.sources.mini.answers import Answer
+from beam_pipelines.sources.mini.forms import FORMS, OutputForm
 from optimrl_jax.arrays import TestKind
 
 SOURCE = "mini"
+SPEED_CLASSES = ("fast", "medium", "slow")
 TIME_LIMIT_S = 2.0
 MEMORY_LIMIT_BYTES = 256 << 20
 FORMS_OF_AN_OPERATION = 3
 FORM_STRIDE = 3
+# The program whose print line is spoiled to make the incorrect program that only gets the form wrong.
+SPOILED = "fast_0"
 
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """What varies inside a family. `answer` maps an input to the integer that is asked for, without any program."""
+    """What varies inside a family.
+
+    Attributes:
+      name: unique in its family.
+      phrase: how the statement asks for it.
+      fragments: texts that program templates of the family use.
+      answer: maps the text of an input to the integer that is asked for, without any program.
+    """
 
     name: str
     phrase: str
     fragments: Mapping[str, str]
-    answer: Callable[[str], int]
+    answer: Answer
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
-    """Two ways of reading the same input: line by line, and all at once."""
+class ProblemFamily:
+    """A statement with a place for an operation and a form, and the programs of each speed class.
 
-    plain: str
-    fast: str
-
-
-LIST = Reading(
-    "n = int(input())\na = list(map(int, input().split()))\n",
-    "import sys\nn, *a = map(int, sys.stdin.read().split())\n",
-)
-TWO_LISTS = Reading(
-    "n = int(input())\na = list(map(int, input().split()))\nb = list(map(int, input().split()))\n",
-    "import sys\nn, *a = map(int, sys.stdin.read().split())\nb = a[n:]\na = a[:n]\n",
-)
-WORD = Reading("s = input()\n", "import sys\ns = sys.stdin.readline().strip()\n")
-
-
-@dataclasses.dataclass(frozen=True)
-class Family:
-    """A problem statement with a place for an operation and a form, and the programs of each speed class.
-
-    Programs of class slow are quadratic, medium ones do n log n (or a large constant times n) steps in Python, fast
-    ones are linear or leave the work to built-in functions. `wrong` are natural programs with one mistake.
+    Attributes:
+      name: unique in the corpus; the category of its problems.
+      statement: template with `$operation` and `$form`.
+      operations: what is asked for, one after the other.
+      read: program text that reads the input line by line.
+      fast_read: program text that reads the same input at once.
+      programs: solution id -> template, in the order of the records. Programs named `slow_*` are quadratic, `medium_*`
+        do n log n (or a large constant times n) steps in Python, `fast_*` are linear or leave the work to built-in
+        functions, `wrong_*` are natural programs with one mistake.
+      base_inputs: inputs of the original tests.
+      generator: source of the family's `InputGenerator`.
     """
 
     name: str
     statement: str
     operations: tuple[Operation, ...]
-    reading: Reading
-    slow: tuple[str, ...]
-    medium: tuple[str, ...]
-    fast: tuple[str, ...]
-    wrong: tuple[str, ...]
+    read: str
+    fast_read: str
+    programs: Mapping[str, str]
     base_inputs: tuple[str, ...]
     generator: str
 
 
-def instances(family: Family, position: int) -> Iterator[tuple[Operation, Form]]:
-    """The pairs of operation and form that a family ships: three forms for each operation.
+def iterate_instances(family: ProblemFamily, position: int) -> Iterator[tuple[Operation, OutputForm]]:
+    """Yield the pairs of operation and form that a family ships: three forms for each operation.
 
-    Consecutive forms, shifted by the family's position, so that a family shows every form and an operation meets other
-    forms in other families.
+    Consecutive forms, shifted by the family's position in the corpus, so that a family shows every form and an
+    operation meets other forms in other families.
     """
     for slot in range(FORMS_OF_AN_OPERATION * len(family.operations)):
         form = FORMS[(slot + FORM_STRIDE * position) % len(FORMS)]
         yield family.operations[slot // FORMS_OF_AN_OPERATION], form
 
 
-def expand(family: Family, position: int) -> tuple[Problem, ...]:
-    """All problems of a family, as records with base tests, labelled solutions and the generator."""
-    return tuple(problem(family, operation, form=form) for operation, form in instances(family, position))
+def expand_family(family: ProblemFamily, position: int) -> tuple[Problem, ...]:
+    """Make all problems of a family, as records with base tests, labelled solutions and the generator."""
+    return tuple(make_instance(family, operation, form=form) for operation, form in iterate_instances(family, position))
 
 
-def problem(family: Family, operation: Operation, *, form: Form) -> Problem:
-    statement = string.Template(family.statement).substitute(operation=operation.phrase, form=form.phrase)
+def make_instance(family: ProblemFamily, operation: Operation, *, form: OutputForm) -> Problem:
+    """Make the problem that asks for one operation in one form."""
     return Problem(
         id=f"{SOURCE}/{family.name}/{operation.name}_{form.name}",
         source=SOURCE,
         category=family.name,
-        statement=statement,
+        statement=string.Template(family.statement).substitute(operation=operation.phrase, form=form.phrase),
         difficulty=0,
         rating=0,
         time_limit_s=TIME_LIMIT_S,
@@ -104,20 +103,18 @@ def problem(family: Family, operation: Operation, *, form: Form) -> Problem:
     )
 
 
-def _solutions(family: Family, operation: Operation, *, form: Form) -> Iterator[Solution]:
-    for speed_class in ("slow", "medium", "fast"):
-        for index, template in enumerate(getattr(family, speed_class)):
-            program = render(template, family, operation=operation, shown=form.expression)
-            yield Solution(f"{speed_class}_{index}", program, Label.CORRECT, speed_class)
-    for index, template in enumerate(family.wrong):
-        program = render(template, family, operation=operation, shown=form.expression)
-        yield Solution(f"wrong_{index}", program, Label.INCORRECT)
-    slip = render(family.fast[0], family, operation=operation, shown=form.mistake)
-    yield Solution("wrong_form", slip, Label.INCORRECT)
+def _solutions(family: ProblemFamily, operation: Operation, *, form: OutputForm) -> Iterator[Solution]:
+    for name in family.programs:
+        program = _render(name, family, operation=operation, shown=form.expression)
+        speed_class = name.partition("_")[0]
+        if speed_class in SPEED_CLASSES:
+            yield Solution(name, program, Label.CORRECT, speed_class)
+        else:
+            yield Solution(name, program, Label.INCORRECT)
+    yield Solution("wrong_form", _render(SPOILED, family, operation=operation, shown=form.mistake), Label.INCORRECT)
 
 
-def render(template: str, family: Family, *, operation: Operation, shown: str) -> str:
-    """A program of one instance: the template with reading, fragments and print line in place."""
-    return string.Template(template).substitute(
-        operation.fragments, read=family.reading.plain, fast_read=family.reading.fast, show=f"print({shown})\n"
+def _render(name: str, family: ProblemFamily, *, operation: Operation, shown: str) -> str:
+    return string.Template(family.programs[name]).substitute(
+        operation.fragments, read=family.read, fast_read=family.fast_read, show=f"print({shown})"
     )

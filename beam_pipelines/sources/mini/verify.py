@@ -2,13 +2,14 @@
 
     python -m beam_pipelines.sources.mini.verify [--families pairs,tree] [--workers 2] [--rounds 3] [--repeats 5]
 
-Correct programs have to agree with the trusted answers on base and generated tests, wrong ones have to differ on at
+Correct programs have to agree with the trusted answers on base and generated tests, incorrect ones have to differ on at
 least one base, edge, small or sample test. Exit code 0 if all is well, 1 with the list of violations, 2 for a mistake.
 """
 
+import argparse
 import dataclasses
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import rich.console
 import rich.table
@@ -16,9 +17,8 @@ import rich.table
 from beam_pipelines import commands
 from beam_pipelines.generators import harness
 from beam_pipelines.records import Generator, Label, Problem, Solution
-from beam_pipelines.sources.mini import FAMILIES
-from beam_pipelines.sources.mini.family import Family, instances, problem
-from beam_pipelines.sources.mini.separation import CLASSES, Separation, least_s, separation
+from beam_pipelines.sources.mini import mini_families
+from beam_pipelines.sources.mini.family import SPEED_CLASSES, ProblemFamily, iterate_instances, make_instance
 from sandbox.client import Client, connect
 from sandbox.protocol import Limits, RunRequest, RunResult, Suite, Verdict
 
@@ -31,33 +31,55 @@ MIN_SEPARATION = 1.5
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class SpeedSeparation:
+    """Time of the fastest program of a class over that of the slowest program of the next faster class."""
+
+    medium_to_fast: float
+    slow_to_medium: float
+
+    @property
+    def least(self) -> float:
+        """The smaller of the two gaps; above 1 no program of one class is as fast as one of the next."""
+        return min(self.medium_to_fast, self.slow_to_medium)
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceReport:
     """What running one instance showed: violations in words, and how far its speed classes are apart."""
 
     family: str
     violations: tuple[str, ...]
-    least_s: dict[str, float]
-    separation: Separation
+    least_s: Mapping[str, float]
+    separation: SpeedSeparation
 
 
-def verify(families: Iterable[Family], client: Client, *, rounds: int, repeats: int) -> Iterable[Report]:
-    """One report for each instance of the families, as each is done."""
-    positions = {family.name: position for position, family in enumerate(FAMILIES)}
+def verify_families(
+    families: Iterable[ProblemFamily], client: Client, *, rounds: int, repeats: int
+) -> Iterable[InstanceReport]:
+    """Run all programs of the families and yield one report for each instance, as each is done.
+
+    Args:
+      families: some of `mini_families()`.
+      client: a sandbox.
+      rounds: calls of each of the generator's methods whose inputs check labels.
+      repeats: timed executions of each correct program on each large input.
+    """
+    positions = {family.name: position for position, family in enumerate(mini_families())}
     for family in families:
-        label_inputs = generated(client, family, methods=LABEL_METHODS, rounds=rounds)
-        speed_inputs = generated(client, family, methods=SPEED_METHODS, rounds=1)
-        for operation, form in instances(family, positions[family.name]):
-            one = problem(family, operation, form=form)
+        label_inputs = generate_inputs(client, family, methods=LABEL_METHODS, rounds=rounds)
+        speed_inputs = generate_inputs(client, family, methods=SPEED_METHODS, rounds=1)
+        for operation, form in iterate_instances(family, positions[family.name]):
+            problem = make_instance(family, operation, form=form)
             suite = Suite(
-                tuple(test.input for test in one.tests) + label_inputs + speed_inputs,
-                tuple(test.output for test in one.tests)
+                tuple(test.input for test in problem.tests) + label_inputs + speed_inputs,
+                tuple(test.output for test in problem.tests)
                 + tuple(form.text(operation.answer(text)) for text in label_inputs + speed_inputs),
             )
-            yield _report(one, client, suite=suite, speed_tests=len(speed_inputs), repeats=repeats)
+            yield _report(problem, client, suite=suite, speed_tests=len(speed_inputs), repeats=repeats)
 
 
-def generated(client: Client, family: Family, *, methods: Sequence[str], rounds: int) -> tuple[str, ...]:
-    """Inputs from the family's generator, run in the sandbox; raises RuntimeError if it gives none."""
+def generate_inputs(client: Client, family: ProblemFamily, *, methods: Sequence[str], rounds: int) -> tuple[str, ...]:
+    """Return inputs of the family's generator, run in the sandbox round by round; RuntimeError if it gives none."""
     source = harness.program(Generator("inputs", family.generator), methods, calls=rounds, seed=len(family.name))
     digest = client.upload(Suite(("",), (None,)))
     (run,) = client.run_many([RunRequest(source, digest, returns_output=True)])
@@ -67,29 +89,29 @@ def generated(client: Client, family: Family, *, methods: Sequence[str], rounds:
     return inputs
 
 
-def _report(one: Problem, client: Client, *, suite: Suite, speed_tests: int, repeats: int) -> Report:
+def _report(problem: Problem, client: Client, *, suite: Suite, speed_tests: int, repeats: int) -> InstanceReport:
     digest = client.upload(suite)
-    split = len(suite.inputs) - speed_tests
+    tests = tuple(range(len(suite.inputs)))
+    label_tests, large_tests = tests[:-speed_tests], tests[-speed_tests:]
     label_runs = client.run_many(
-        [RunRequest(solution.program, digest, tests=tuple(range(split)), limits=LIMITS) for solution in one.solutions]
+        [RunRequest(solution.program, digest, label_tests, LIMITS) for solution in problem.solutions]
     )
     speed_runs = client.run_many(
-        [
-            RunRequest(solution.program, digest, tuple(range(split, len(suite.inputs))), LIMITS, repeats)
-            for solution in one.correct
-        ]
+        [RunRequest(solution.program, digest, large_tests, LIMITS, repeats) for solution in problem.correct]
     )
-    violations = [line for pair in zip(one.solutions, label_runs, strict=True) for line in violations_of(one.id, *pair)]
-    violations += [line for pair in zip(one.correct, speed_runs, strict=True) for line in violations_of(one.id, *pair)]
-    least = least_s(one.correct, speed_runs)
-    apart = separation(one.correct, least)
-    if min(apart) < MIN_SEPARATION:
-        violations.append(f"{one.id}: speed classes {apart.medium_to_fast:.1f}x and {apart.slow_to_medium:.1f}x apart")
-    return Report(one.category, tuple(violations), least, apart)
+    pairs = [*zip(problem.solutions, label_runs, strict=True), *zip(problem.correct, speed_runs, strict=True)]
+    violations = [line for pair in pairs for line in describe_violations(problem.id, *pair)]
+    least_s = least_wall_s(problem.correct, speed_runs)
+    gaps = measure_separation(problem.correct, least_s)
+    if gaps.least < MIN_SEPARATION:
+        violations.append(
+            f"{problem.id}: speed classes {gaps.medium_to_fast:.1f}x and {gaps.slow_to_medium:.1f}x apart"
+        )
+    return InstanceReport(problem.category, tuple(violations), least_s, gaps)
 
 
-def violations_of(problem_id: str, solution: Solution, run: RunResult) -> list[str]:
-    """What contradicts the label of a solution, in words; empty if nothing does."""
+def describe_violations(problem_id: str, solution: Solution, run: RunResult) -> list[str]:
+    """Say in words what contradicts the label of a solution; empty if nothing does."""
     failed = [result for result in run.results if result.verdict is not Verdict.SUCCESS]
     if run.is_faulted:
         return [f"{problem_id} {solution.id}: the sandbox failed: {failed[0].detail}"]
@@ -100,56 +122,78 @@ def violations_of(problem_id: str, solution: Solution, run: RunResult) -> list[s
     return []
 
 
-def table(reports: Sequence[Report]) -> rich.table.Table:
-    """One row a family: range of the median seconds of each class in ms, and the smallest separation of an instance."""
+def least_wall_s(solutions: Sequence[Solution], runs: Sequence[RunResult]) -> dict[str, float]:
+    """Return wall seconds by solution id: the least over the tests of a run, which are inputs of one size.
+
+    On a shared host most runs may be disturbed, and a disturbed run is only ever slower.
+    """
+    return {
+        solution.id: min(result.wall_s for result in run.results) for solution, run in zip(solutions, runs, strict=True)
+    }
+
+
+def measure_separation(solutions: Sequence[Solution], seconds: Mapping[str, float]) -> SpeedSeparation:
+    """Compare neighbouring speed classes by the wall seconds of their programs (solution id -> s)."""
+    times = {
+        name: [seconds[solution.id] for solution in solutions if solution.speed_class == name] for name in SPEED_CLASSES
+    }
+    return SpeedSeparation(
+        medium_to_fast=min(times["medium"]) / max(times["fast"]),
+        slow_to_medium=min(times["slow"]) / max(times["medium"]),
+    )
+
+
+def separation_table(reports: Sequence[InstanceReport]) -> rich.table.Table:
+    """Make a table with a row for each family: range of each class in ms, and the smallest separation."""
     rows = rich.table.Table(title="embedded corpus: time on large inputs, ms")
-    for heading in ("family", *CLASSES, "medium / fast", "slow / medium", "violations"):
+    for heading in ("family", *SPEED_CLASSES, "medium / fast", "slow / medium", "violations"):
         rows.add_column(heading, justify="left" if heading == "family" else "right")
     for name in dict.fromkeys(report.family for report in reports):
-        own = [report for report in reports if report.family == name]
+        in_family = [report for report in reports if report.family == name]
         rows.add_row(
             name,
-            *(_range_ms(own, speed_class) for speed_class in CLASSES),
-            f"{min(report.separation.medium_to_fast for report in own):.1f}",
-            f"{min(report.separation.slow_to_medium for report in own):.1f}",
-            str(sum(len(report.violations) for report in own)),
+            *(_range_ms(in_family, speed_class) for speed_class in SPEED_CLASSES),
+            f"{min(report.separation.medium_to_fast for report in in_family):.1f}",
+            f"{min(report.separation.slow_to_medium for report in in_family):.1f}",
+            str(sum(len(report.violations) for report in in_family)),
         )
     return rows
 
 
-def _range_ms(reports: Sequence[Report], speed_class: str) -> str:
+def _range_ms(reports: Sequence[InstanceReport], speed_class: str) -> str:
     times = [value for report in reports for key, value in report.least_s.items() if key.startswith(speed_class)]
     return f"{1e3 * min(times):.2f} to {1e3 * max(times):.2f}"
 
 
-def _options(arguments: Sequence[str]) -> tuple[list[Family], int, int, int]:
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = commands.Parser(prog=NAME, description=__doc__.splitlines()[0], allow_abbrev=False)
-    names = [family.name for family in FAMILIES]
+    names = [family.name for family in mini_families()]
     parser.add_argument("--families", default=",".join(names), help="families to verify, separated by commas")
     parser.add_argument("--workers", type=int, default=2, help="sandbox workers")
     parser.add_argument("--rounds", type=int, default=3, help="calls of each of the generator's methods")
     parser.add_argument("--repeats", type=int, default=5, help="timed executions of each large test")
     options = parser.parse_args(arguments)
-    chosen = options.families.split(",")
-    for name in chosen:
+    names_given = options.families.split(",")
+    for name in names_given:
         commands.require(name in names, "--families", name, f"some of {','.join(names)}")
     for field in ("workers", "rounds", "repeats"):
         value = getattr(options, field)
         commands.require(1 <= value <= 100, f"--{field}", value, "a whole number in [1, 100]")
-    return [family for family in FAMILIES if family.name in chosen], options.workers, options.rounds, options.repeats
+    options.families = [family for family in mini_families() if family.name in names_given]
+    return options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     violations: list[str] = []
 
     def job(arguments: Sequence[str]) -> None:
-        families, workers, rounds, repeats = _options(arguments)
+        options = _options(arguments)
         reports = []
-        with connect(workers=workers, reuse="never") as client:
-            for report in verify(families, client, rounds=rounds, repeats=repeats):
+        with connect(workers=options.workers, reuse="never") as client:
+            for report in verify_families(options.families, client, rounds=options.rounds, repeats=options.repeats):
                 reports.append(report)
                 print(f"{report.family}: {len(reports)} instances, {len(report.violations)} violations", flush=True)
-        rich.console.Console(width=100).print(table(reports))
+        rich.console.Console(width=100).print(separation_table(reports))
         violations.extend(line for report in reports for line in report.violations)
 
     code = commands.run_job(job, argv, name=NAME)
