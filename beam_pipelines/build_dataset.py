@@ -17,13 +17,16 @@ import apache_beam as beam
 from etils import epath
 
 from beam_pipelines import pipeline, sandbox_session, similarity, storage
-from beam_pipelines.commands import Parser, UserError, beam_options, require, run_job
+from beam_pipelines.commands import beam_options
 from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
-from beam_pipelines.options import BuildOptions, check
+from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Problem, Rejection
 from beam_pipelines.report import card, console, costs, manifest, stage_table
 from beam_pipelines.runners.dask_runner import DaskRunner
 from beam_pipelines.stages import filterability, split
+from optimrl_jax.checked_fields import freeze
+from optimrl_jax.command_line import ArgumentParser, run_command
+from optimrl_jax.errors import UserError, require
 
 COMPLETE = "COMPLETE"
 STORE = "executions.sqlite"
@@ -93,7 +96,7 @@ def finished(
 
 def parse(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
     """Our options, checked, and the arguments that are Beam's."""
-    parser = Parser(prog="build_dataset", description="Builds DMC-Optim from raw problems.", allow_abbrev=False)
+    parser = ArgumentParser(prog="build_dataset", description="Builds DMC-Optim from raw problems.", allow_abbrev=False)
     for field in dataclasses.fields(BuildOptions):
         meaning = field.metadata["meaning"].replace("%", "%%")
         parser.add_argument(f"--{field.name}", type=field.type, default=field.default, help=meaning)
@@ -101,11 +104,9 @@ def parse(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
     values = vars(known)
     if values["source"] == "mini":
         values |= {name: value for name, value in MINI_DEFAULTS.items() if not _is_given(name, arguments)}
-    options = BuildOptions(**values)
+    options = freeze(BuildOptions, values, path="--")
     require(options.source in pipeline.SOURCES, "--source", options.source, f"one of {', '.join(pipeline.SOURCES)}")
     require(bool(options.output), "--output", options.output, "a directory for the dataset")
-    if mistake := check(options):
-        raise UserError(mistake)
     beam_options(rest)
     return options, rest
 
@@ -206,4 +207,4 @@ def _is_given(flag: str, arguments: Sequence[str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(main, name="build_dataset"))
+    sys.exit(run_command(main, name="build_dataset"))

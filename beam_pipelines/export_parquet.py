@@ -12,20 +12,22 @@ import pyarrow
 import pyarrow.parquet
 import tensorflow_datasets as tfds
 
-from beam_pipelines.commands import Parser, UserError, existing, require, run_job
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import VIEWS
 from beam_pipelines.inspect_dataset import builder_of
+from optimrl_jax.command_line import ArgumentParser, run_command
+from optimrl_jax.errors import UserError, require
+from optimrl_jax.user_paths import existing_path
 
 ROWS_A_GROUP = 16
 
 
 def main(arguments: Sequence[str]) -> None:
     """The whole job, for arguments after the program's name; raises UserError for what the caller can mend."""
-    parser = Parser(prog="export_parquet", description="Writes a dataset as Parquet files.", allow_abbrev=False)
+    parser = ArgumentParser(prog="export_parquet", description="Writes a dataset as Parquet files.", allow_abbrev=False)
     parser.add_argument("--dataset", default="", help="directory that build_dataset wrote")
     parser.add_argument("--output", default="", help="directory for one Parquet file a split")
     values = parser.parse_args(arguments)
-    builder = builder_of(existing(values.dataset, "--dataset", is_directory=True))
+    builder = builder_of(existing_path(values.dataset, "--dataset", is_directory=True))
     require(bool(values.output), "--output", values.output, "a directory")
     output = pathlib.Path(values.output)
     output.mkdir(parents=True, exist_ok=True)
@@ -78,4 +80,4 @@ def _plain(value: object) -> object:
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(main, name="export_parquet"))
+    sys.exit(run_command(main, name="export_parquet"))

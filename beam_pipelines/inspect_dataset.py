@@ -13,21 +13,23 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from beam_pipelines.build_dataset import COMPLETE, TRACES
-from beam_pipelines.commands import Parser, UserError, existing, require, run_job
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import NAME
 from beam_pipelines.report import console, dataset_statistics, figures, standings
 from beam_pipelines.report.stage_table import StageRow
+from optimrl_jax.command_line import ArgumentParser, run_command
+from optimrl_jax.errors import UserError, require
+from optimrl_jax.user_paths import existing_path
 
 Trace = Mapping[str, float]
 
 
 def main(arguments: Sequence[str]) -> None:
     """The whole job, for arguments after the program's name; raises UserError for what the caller can mend."""
-    parser = Parser(prog="inspect_dataset", description="Shows what a dataset holds.", allow_abbrev=False)
+    parser = ArgumentParser(prog="inspect_dataset", description="Shows what a dataset holds.", allow_abbrev=False)
     parser.add_argument("--dataset", default="", help="directory that build_dataset wrote")
     parser.add_argument("--split", default="cleaned", help="split to look at")
     values = parser.parse_args(arguments)
-    directory = existing(values.dataset, "--dataset", is_directory=True)
+    directory = existing_path(values.dataset, "--dataset", is_directory=True)
     examples = load(directory, values.split)
     traces = campaign_traces(directory / TRACES)
     summary = inspected(examples, traces, build=json.loads((directory / "summary.json").read_text()))
@@ -136,4 +138,4 @@ def pass_rates(traces: Sequence[Trace]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(main, name="inspect_dataset"))
+    sys.exit(run_command(main, name="inspect_dataset"))

@@ -13,11 +13,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from beam_pipelines.commands import Parser, require, run_job
 from beam_pipelines.generators import endpoint, generator_prompt
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.pipeline import SOURCES
 from beam_pipelines.records import Problem
+from optimrl_jax.command_line import ArgumentParser, run_command
+from optimrl_jax.errors import require
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -106,7 +107,8 @@ def stored_ids(output: pathlib.Path) -> set[str]:
 
 
 def _parsed(arguments: Sequence[str]) -> object:
-    parser = Parser(prog="sample_generators", description="Asks a model for input generators.", allow_abbrev=False)
+    description = "Asks a model for input generators."
+    parser = ArgumentParser(prog="sample_generators", description=description, allow_abbrev=False)
     parser.add_argument("--source", default="code_contests", choices=sorted(SOURCES), help="where problems come from")
     parser.add_argument("--input", default="", help="file or directory that the source reads")
     parser.add_argument("--limit", type=int, default=0, help="problems to ask about at most; 0: all")
@@ -128,4 +130,4 @@ def _parsed(arguments: Sequence[str]) -> object:
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(main, name="sample_generators"))
+    sys.exit(run_command(main, name="sample_generators"))

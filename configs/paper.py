@@ -8,7 +8,8 @@ import dataclasses
 import ml_collections
 
 from configs import base
-from optimrl_jax import environment, settings
+from optimrl_jax import environment
+from optimrl_jax.checked_fields import thaw
 from optimrl_jax.model import families
 
 DATASET = "data/dmc_optim"
@@ -37,4 +38,4 @@ def get_config(row: str = "standard_rlvr", *, model: str = "base") -> ml_collect
 def shape_of(family: str) -> dict:
     """A published model, computed so that rows of 32,768 tokens fit: long rows and large vocabularies in parts."""
     fields = {"compute_dtype": "bfloat16", "remat": "block", "attention_block": 512, "logits_chunk": 1_024}
-    return settings.thaw(dataclasses.replace(families.MODELS[family], **fields))
+    return thaw(dataclasses.replace(families.MODELS[family], **fields))

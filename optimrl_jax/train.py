@@ -15,9 +15,10 @@ import jax
 
 from optimrl_jax.actors import messages
 from optimrl_jax.actors.coordinator import Asynchronous
-from optimrl_jax.commands import Job, UserError, run_job
+from optimrl_jax.command_line import Job, run_job
 from optimrl_jax.data import dataset, prompts, stream
 from optimrl_jax.distributed import multihost, placement
+from optimrl_jax.errors import UserError
 from optimrl_jax.grpo.learner import Learner
 from optimrl_jax.grpo.loop import Supply, Synchronous, Training
 from optimrl_jax.model import pretrained

@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 from optimrl_jax import environment, rewards, settings
+from optimrl_jax.checked_fields import freeze, thaw
 from optimrl_jax.planning import dry_run
 from optimrl_jax.simulator.settings import SimulatorSettings
 
@@ -17,7 +18,7 @@ NAMES = [path.stem for path in FILES if path.stem != "__init__"]
 
 def frozen(name):
     kind = SimulatorSettings if name.startswith("simulator") else settings.Settings
-    return settings.freeze(kind, importlib.import_module(f"configs.{name}").get_config().to_dict())
+    return freeze(kind, importlib.import_module(f"configs.{name}").get_config().to_dict())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -48,7 +49,7 @@ def test_every_trained_row_has_a_file_with_its_environment_and_reward():
     for row, preset in environment.PRESETS.items():
         chosen = frozen(f"qwen7b_{row}".replace(".", "_"))
         for section, fields in (("environment", preset.environment), ("reward", preset.reward)):
-            found = settings.thaw(chosen)[section]
+            found = thaw(chosen)[section]
             assert {name: found[name] for name in fields} == fields, row
 
 

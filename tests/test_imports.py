@@ -14,7 +14,10 @@ IO_LIBRARIES = {
     "subprocess", "tempfile", "tensorboardX", "tensorflow_datasets", "threading", "time", "tokenizers", "urllib",
     "uvicorn", "zmq",
 }  # fmt: skip
-BEAM_MAY_IMPORT = ("sandbox.client", "sandbox.protocol", "optimrl_jax.environment", "optimrl_jax.arrays")
+BEAM_MAY_IMPORT = (
+    "sandbox.client", "sandbox.protocol", "optimrl_jax.environment", "optimrl_jax.arrays",
+    "optimrl_jax.errors", "optimrl_jax.checked_fields", "optimrl_jax.command_line", "optimrl_jax.user_paths",
+)  # fmt: skip
 
 
 def package_of(name: str) -> str:

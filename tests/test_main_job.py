@@ -15,7 +15,7 @@ import jax
 import numpy as np
 import pytest
 
-from optimrl_jax import commands, judge
+from optimrl_jax import command_line, judge
 from optimrl_jax.data import dataset
 from optimrl_jax.training import checkpoints
 
@@ -132,7 +132,7 @@ def test_programs_from_anywhere_are_judged_in_their_order(run, monkeypatch):
     lines = [{"problem": record.id, "program": program, "name": n} for n, program in enumerate(programs)]
     pathlib.Path("programs.jsonl").write_text("\n".join(map(json.dumps, lines)))
     job = ["judge", "--config=config.py", "--workdir=judged", "--programs=programs.jsonl"]
-    assert commands.run_job(judge.main, job, options=judge.OPTIONS) == 0
+    assert command_line.run_job(judge.main, job, options=judge.OPTIONS) == 0
     judged = [json.loads(line) for line in pathlib.Path("judged/judged.jsonl").read_text().splitlines()]
     assert [(row["name"], row["is_correct"]) for row in judged] == [(0, False), (1, True), (2, False)]
     assert judged[1]["reward"] > judged[0]["reward"] == judged[2]["reward"]

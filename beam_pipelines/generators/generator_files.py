@@ -10,8 +10,9 @@ import functools
 import json
 from collections.abc import Mapping
 
-from beam_pipelines.commands import UserError, existing, require
 from beam_pipelines.records import Generator, Problem
+from optimrl_jax.errors import UserError, require
+from optimrl_jax.user_paths import existing_path
 
 Generators = Mapping[str, tuple[Generator, ...]]
 
@@ -27,7 +28,7 @@ def read(path: str) -> Generators:
     """Generators by problem name; raises UserError where the file is something else. An empty path has none."""
     if not path:
         return {}
-    file = existing(path, "--generators")
+    file = existing_path(path, "--generators")
     try:
         text = file.read_text("utf-8-sig")
         pairs = _lines(text) if file.suffix == ".jsonl" else _object(text)

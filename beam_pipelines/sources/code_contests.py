@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow
 import pyarrow.parquet
 
-from beam_pipelines.commands import UserError, require
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Label, Problem, Rejection, Solution, Test, counted
 from beam_pipelines.sources.reading import Broken, Reading, optional, required
 from optimrl_jax.arrays import TestKind
+from optimrl_jax.errors import UserError, require
 
 ORIGINS = ("public", "private", "generated")
 LANGUAGES = {1: "python2", 3: "python3"}

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 import pyarrow
 import pyarrow.parquet
 
-from beam_pipelines.commands import UserError, existing
+from optimrl_jax.errors import UserError
+from optimrl_jax.user_paths import existing_path
 
 # LiveCodeBench says question_content, CodeContests description, others prompt or text.
 STATEMENT_FIELDS = ("statement", "question_content", "description", "prompt", "text")
@@ -18,7 +19,7 @@ def read(paths: str) -> dict[str, str]:
     """Name -> statement over all files of a comma-separated list; raises UserError for one that does not fit."""
     found = {}
     for path in filter(None, paths.split(",")):
-        file = existing(path, "--evaluation_sets")
+        file = existing_path(path, "--evaluation_sets")
         for number, row in enumerate(_rows(file)):
             fields = [field for field in STATEMENT_FIELDS if isinstance(row.get(field), str)]
             if not fields:

@@ -16,17 +16,17 @@ import json
 import pathlib
 from collections.abc import Iterator
 
-from beam_pipelines.commands import existing
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, Test
 from beam_pipelines.sources.reading import Broken, Reading, optional, required
 from optimrl_jax.arrays import TestKind
+from optimrl_jax.user_paths import existing_path
 
 LINES_A_BLOCK = 8
 
 
 def read(options: BuildOptions) -> Reading:
-    path = existing(options.input, "--input")
+    path = existing_path(options.input, "--input")
     return Reading(blocks(path, limit=options.limit), parsed_block, options)
 
 

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 
 import yaml
 
-from beam_pipelines.commands import existing, require
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, Test, counted
 from beam_pipelines.sources.reading import Broken, Reading, optional
 from optimrl_jax.arrays import TestKind
+from optimrl_jax.errors import require
+from optimrl_jax.user_paths import existing_path
 
 MANIFEST = "problem.yaml"
 LABEL_OF_FOLDER = {"accepted": Label.CORRECT, "wrong_answer": Label.INCORRECT, "run_time_error": Label.INCORRECT}
@@ -27,7 +28,7 @@ DEFAULT_MEMORY_MIB = 2048
 
 
 def read(options: BuildOptions) -> Reading:
-    root = existing(options.input, "--input", is_directory=True)
+    root = existing_path(options.input, "--input", is_directory=True)
     packages = [root] if (root / MANIFEST).exists() else sorted(path for path in root.iterdir() if path.is_dir())
     require(bool(packages), "--input", options.input, "a problem package or a directory of packages")
     return Reading([(str(path),) for path in packages[: options.limit or None]], package_of, options)

@@ -21,15 +21,15 @@ from optimrl_jax.actors.rpc import Server
 from optimrl_jax.actors.supervisor import Crew, Member, ProcessMember, ThreadMember
 from optimrl_jax.actors.weight_store import Board, on_devices_of
 from optimrl_jax.actors.work_queue import Ledger
-from optimrl_jax.commands import UserError
 from optimrl_jax.distributed import multihost
 from optimrl_jax.distributed.placement import Devices, Placement
+from optimrl_jax.errors import SettingsError, UserError
 from optimrl_jax.grpo import batches
 from optimrl_jax.model import decoder
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.rollout.groups import Group, QueueTimeoutError
-from optimrl_jax.settings import Settings, SettingsError
+from optimrl_jax.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 CHECK_S = 0.2

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection
 
 from optimrl_jax.actors.rpc import Asker
 from optimrl_jax.actors.work_queue import RunEndedError, Work
-from optimrl_jax.commands import UserError
 from optimrl_jax.distributed import codec
 from optimrl_jax.distributed.placement import Placement
+from optimrl_jax.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.rollout.actor import Actor, Sampled
 from optimrl_jax.rollout.groups import Group, stacked

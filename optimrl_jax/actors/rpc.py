@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import zmq
 
-from optimrl_jax.commands import UserError
 from optimrl_jax.distributed import codec
+from optimrl_jax.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 POLL_MS = 100

@@ -10,7 +10,7 @@ import subprocess
 import typing
 from collections.abc import Callable, Collection
 
-from optimrl_jax.commands import EXIT_MISTAKE, UserError
+from optimrl_jax.errors import EXIT_USER_ERROR, UserError
 
 _LOG = logging.getLogger(__name__)
 MOST_LOST_IN_A_ROW = 5
@@ -62,8 +62,8 @@ class ProcessMember:
     def loss(self) -> str:
         """Raises UserError where the process says that the caller can mend it."""
         code = self._process.poll()
-        if code == EXIT_MISTAKE:
-            raise UserError(f"{self.name} ended with exit code {EXIT_MISTAKE}, for the reason above")
+        if code == EXIT_USER_ERROR:
+            raise UserError(f"{self.name} ended with exit code {EXIT_USER_ERROR}, for the reason above")
         return "" if not code else f"exit code {code}"
 
     def stop(self) -> None:

@@ -11,7 +11,7 @@ import pathlib
 import numpy as np
 
 from optimrl_jax import arrays
-from optimrl_jax.commands import UserError
+from optimrl_jax.errors import UserError
 
 COMPLETION_MARKER = "COMPLETE"
 _LOG = logging.getLogger(__name__)

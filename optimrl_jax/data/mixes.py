@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
-from optimrl_jax.commands import UserError
 from optimrl_jax.data import chat
 from optimrl_jax.data.stream import NO_THREADS
-from optimrl_jax.settings import SettingsError
+from optimrl_jax.errors import SettingsError, UserError
 
 _LOG = logging.getLogger(__name__)
 KEPT_GROUPS = 16

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from optimrl_jax.settings import SettingsError
+from optimrl_jax.errors import SettingsError
 
 if typing.TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -15,8 +15,8 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from optimrl_jax import files
-from optimrl_jax.commands import UserError
 from optimrl_jax.data import chat
+from optimrl_jax.errors import UserError
 
 FILE_NAME = "tokenizer.json"
 CONFIG_NAME, TEMPLATE_NAME = "tokenizer_config.json", "chat_template.jinja"

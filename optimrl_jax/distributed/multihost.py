@@ -20,10 +20,9 @@ import msgpack
 import numpy as np
 from jax.experimental import multihost_utils
 
-from optimrl_jax import commands
-from optimrl_jax.commands import UserError
 from optimrl_jax.distributed import codec, sharding
-from optimrl_jax.settings import GrpoSettings, ProcessSettings, Settings, SettingsError
+from optimrl_jax.errors import SettingsError, UserError, exit_code
+from optimrl_jax.settings import GrpoSettings, ProcessSettings, Settings
 
 # What the errors of a collective say when another process is gone: Gloo, NCCL, and JAX's own watch over all of them.
 SIGNS_OF_LOSS = ("Gloo", "NCCL", "coordination service", "CoordinationService")
@@ -49,7 +48,7 @@ def joined(settings: Settings, *, shared: Sequence[str]) -> Iterator[None]:
             raise
         known = _explained(error, settings.processes.count)
         # At an orderly end, this process would wait for the others while they wait for it.
-        atexit.register(_leave, commands.exit_code(known))
+        atexit.register(_leave, exit_code(known))
         raise known from (error if known is not error else None)
 
 

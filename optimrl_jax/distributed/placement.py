@@ -11,7 +11,8 @@ import jax
 from jax.sharding import Mesh, SingleDeviceSharding
 
 from optimrl_jax.distributed import sharding
-from optimrl_jax.settings import GrpoSettings, MeshSettings, SettingsError
+from optimrl_jax.errors import SettingsError
+from optimrl_jax.settings import GrpoSettings, MeshSettings
 
 Devices = tuple[typing.Any, ...]
 

@@ -12,7 +12,8 @@ import jax
 import numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
-from optimrl_jax.settings import MeshSettings, SettingsError
+from optimrl_jax.errors import SettingsError
+from optimrl_jax.settings import MeshSettings
 
 DATA = "data"
 ROWS = (DATA, "fsdp")

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from optimrl_jax.commands import UserError
+from optimrl_jax.errors import UserError
 
 REFERENCES = "references"
 SCHEMA = pa.schema(

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimrl_jax.commands import UserError
 from optimrl_jax.distributed import multihost
+from optimrl_jax.errors import UserError
 from optimrl_jax.grpo.learner import Learner
 from optimrl_jax.model import decoder
 from optimrl_jax.rollout import groups as groups_lib

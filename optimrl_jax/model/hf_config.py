@@ -7,8 +7,10 @@ missing one: a default in its place would load and then compute something else.
 import typing
 from collections.abc import Mapping
 
+from optimrl_jax.checked_fields import freeze
+from optimrl_jax.errors import SettingsError
 from optimrl_jax.model import decoder
-from optimrl_jax.settings import ModelSettings, SettingsError, freeze
+from optimrl_jax.settings import ModelSettings
 
 MODEL_TYPES = {"qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",
                "cwm": "CwmForCausalLM"}  # fmt: skip

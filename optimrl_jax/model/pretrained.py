@@ -7,8 +7,8 @@ import dataclasses
 import importlib.util
 import pathlib
 
-from optimrl_jax.commands import UserError
 from optimrl_jax.data import tokenizer as tokenizer_lib
+from optimrl_jax.errors import UserError
 from optimrl_jax.model import decoder, gguf, weights
 from optimrl_jax.settings import ModelSettings
 

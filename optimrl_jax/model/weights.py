@@ -16,10 +16,10 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from optimrl_jax.commands import UserError
+from optimrl_jax.errors import SettingsError, UserError
 from optimrl_jax.files import write_json
 from optimrl_jax.model import decoder, hf_config, layout
-from optimrl_jax.settings import ModelSettings, SettingsError
+from optimrl_jax.settings import ModelSettings
 
 CONFIG_FILE = "config.json"
 SINGLE_FILE = "model.safetensors"

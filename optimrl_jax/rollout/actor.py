@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from optimrl_jax import arrays
-from optimrl_jax.commands import UserError
 from optimrl_jax.data import prompts, stops
 from optimrl_jax.data.dataset import ProblemRecord
 from optimrl_jax.data.tokenizer import Tokenizer
 from optimrl_jax.distributed import sharding
+from optimrl_jax.errors import UserError
 from optimrl_jax.model import continuous, decoder, sampling
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.execution import CandidateRun

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from optimrl_jax import arrays
-from optimrl_jax.commands import UserError
 from optimrl_jax.data.dataset import ProblemRecord
+from optimrl_jax.errors import UserError
 from optimrl_jax.settings import SandboxSettings
 from sandbox import client as sandbox_client
 from sandbox import protocol

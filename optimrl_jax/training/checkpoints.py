@@ -14,8 +14,8 @@ from collections.abc import Collection
 import jax
 import orbax.checkpoint as ocp
 
-from optimrl_jax.commands import UserError
 from optimrl_jax.data import tokenizer as tokenizer_lib
+from optimrl_jax.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.settings import ModelSettings
 from optimrl_jax.training import workdir as workdir_lib

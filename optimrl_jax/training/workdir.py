@@ -14,7 +14,8 @@ import tensorboardX
 
 from optimrl_jax import files
 from optimrl_jax import settings as settings_lib
-from optimrl_jax.commands import UserError
+from optimrl_jax.checked_fields import freeze, thaw
+from optimrl_jax.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 POLICY_FILE = "policy.json"
@@ -46,7 +47,7 @@ def read_model(workdir: pathlib.Path) -> settings_lib.ModelSettings:
         raise UserError(f"{path}: expected the workdir of a job that made a policy") from None
     except ValueError as error:
         raise UserError(f"{path}: expected JSON ({error})") from None
-    return settings_lib.freeze(settings_lib.ModelSettings, values, path="policy.")
+    return freeze(settings_lib.ModelSettings, values, path="policy.")
 
 
 class Metrics:
@@ -104,7 +105,7 @@ class Stopwatch:
 
 def finish(workdir: pathlib.Path, title: str, figures: dict[str, float], *, settings: settings_lib.Settings) -> None:
     """Writes `summary.json` and prints its figures as one table."""
-    files.write_json(workdir / SUMMARY_FILE, {**figures, "settings": settings_lib.thaw(settings)})
+    files.write_json(workdir / SUMMARY_FILE, {**figures, "settings": thaw(settings)})
     table = rich.table.Table(title=title)
     table.add_column("figure")
     table.add_column("value", justify="right")

@@ -15,7 +15,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from beam_pipelines import build_dataset, export_parquet
-from beam_pipelines.commands import run_job
+from optimrl_jax.command_line import run_command
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.test_commands import run_quietly
 from tests.beam_pipelines.test_sources import parquet
@@ -103,7 +103,7 @@ def test_the_same_command_on_a_complete_dataset_does_nothing_and_another_one_is_
     assert "already complete" in capsys.readouterr().err
     assert (dataset / "COMPLETE").stat().st_mtime_ns == marker
     arguments = [*FLAGS, f"--input={corpus}", f"--output={dataset}", "--seed=5"]
-    assert run_job(build_dataset.main, arguments, name="build_dataset") == 2
+    assert run_command(build_dataset.main, arguments, name="build_dataset") == 2
     assert "this dataset has other seed" in capsys.readouterr().err
 
 
@@ -126,7 +126,7 @@ def test_code_contests_with_generators_from_a_file_become_a_dataset(tmp_path):
 def test_a_parquet_export_holds_the_same(dataset, tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     arguments = [f"--dataset={dataset}", f"--output={tmp_path / 'parquet'}"]
-    assert run_job(export_parquet.main, arguments, name="export_parquet") == 0
+    assert run_command(export_parquet.main, arguments, name="export_parquet") == 0
     signal.signal(signal.SIGTERM, before)
     tables = [pyarrow.parquet.read_table(path).to_pylist() for path in sorted((tmp_path / "parquet").iterdir())]
     exported = {row["id"]: row for table in tables for row in table}

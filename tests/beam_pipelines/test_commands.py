@@ -5,14 +5,16 @@ import signal
 import pytest
 
 from beam_pipelines import build_dataset
-from beam_pipelines.commands import UserError, beam_options, run_job
+from beam_pipelines.commands import beam_options
+from optimrl_jax.command_line import run_command
+from optimrl_jax.errors import UserError
 
 
 def run_quietly(*arguments):
     """Builds a dataset in this process and leaves its signal handlers as they were."""
     before = signal.getsignal(signal.SIGTERM)
     try:
-        assert run_job(build_dataset.main, list(arguments), name="build_dataset") == 0
+        assert run_command(build_dataset.main, list(arguments), name="build_dataset") == 0
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -46,7 +48,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, capsys, arguments, line
     empty.write_text("")
     output = tmp_path / "out"
     given = [argument.format(empty=empty) for argument in arguments]
-    assert run_job(build_dataset.main, [f"--output={output}", *given], name="build_dataset") == 2
+    assert run_command(build_dataset.main, [f"--output={output}", *given], name="build_dataset") == 2
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("build_dataset: ")
     assert line in last
@@ -57,7 +59,7 @@ def test_an_interrupt_ends_with_its_own_exit_code(capsys):
     def interrupted(arguments):
         raise KeyboardInterrupt
 
-    assert run_job(interrupted, [], name="job") == 130
+    assert run_command(interrupted, [], name="job") == 130
     assert "start the same command again" in capsys.readouterr().err
 
 
@@ -66,7 +68,7 @@ def test_a_fault_of_our_own_keeps_its_traceback():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        run_job(broken, [], name="job")
+        run_command(broken, [], name="job")
 
 
 def test_beam_options_pass_and_misspelt_ones_do_not():

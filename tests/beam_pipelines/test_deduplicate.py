@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from beam_pipelines import similarity
-from beam_pipelines.commands import UserError
 from beam_pipelines.records import Problem
 from beam_pipelines.sources import evaluation_sets
 from beam_pipelines.stages.deduplicate import EvaluationSet, deduplicate, evaluation_set, quality
+from optimrl_jax.errors import UserError
 from tests.beam_pipelines import planted
 
 SENTENCE = "the cook lays n plates on a long table and counts the guests who sit at each end before the soup is cold"

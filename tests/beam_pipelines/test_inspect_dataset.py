@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from beam_pipelines import inspect_dataset, storage
-from beam_pipelines.commands import run_job
 from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
+from optimrl_jax.command_line import run_command
 from tests.beam_pipelines.test_dmc_optim import SPLITS, timed
 
 NOTES = {f"{label}_pass_rate_{when}": 0.5 for label in ("correct", "incorrect") for when in ("before", "generated")}
@@ -34,7 +34,7 @@ def dataset(made, tmp_path):
 
 
 def inspect(*arguments):
-    return run_job(inspect_dataset.main, list(arguments), name="inspect_dataset")
+    return run_command(inspect_dataset.main, list(arguments), name="inspect_dataset")
 
 
 def test_tables_are_printed_and_written_with_figures(dataset, capsys):

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from beam_pipelines import sample_generators
-from beam_pipelines.commands import run_job
 from beam_pipelines.generators import generator_files, generator_prompt
+from optimrl_jax.command_line import run_command
 from tests.beam_pipelines import planted
 
 GOOD = json.dumps({"choices": [{"message": {"content": f"Here:\n```python\n{planted.SUM_GENERATOR}```"}}]})
@@ -58,7 +58,7 @@ def ask(tmp_path):
             "--source=jsonl", f"--input={corpus}", f"--endpoint={servers[-1].url}", "--model=m", "--concurrency=1",
             f"--output={tmp_path / 'g.jsonl'}", f"--attempts={attempts}", "--requests_per_s=1000", "--pause_s=0.001",
         )  # fmt: skip
-        code = run_job(sample_generators.main, [*arguments, *more], name="sample_generators")
+        code = run_command(sample_generators.main, [*arguments, *more], name="sample_generators")
         return code, servers[-1].questions
 
     yield run

@@ -7,13 +7,13 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from beam_pipelines.commands import UserError
 from beam_pipelines.generators import generator_files
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Label, Problem
 from beam_pipelines.sources import code_contests, jsonl, problem_packages
 from beam_pipelines.sources.reading import tidied
 from beam_pipelines.stages.python2 import is_python2
+from optimrl_jax.errors import UserError
 from tests.beam_pipelines import planted
 
 SAMPLE = pathlib.Path(__file__).parents[2].parent / "shared" / "data" / "code_contests_sample.parquet"

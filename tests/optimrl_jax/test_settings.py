@@ -4,6 +4,8 @@ import pytest
 
 from configs import base
 from optimrl_jax import settings
+from optimrl_jax.checked_fields import freeze, thaw
+from optimrl_jax.errors import SettingsError
 
 WRONG = [
     ("sandbox", "limit_s", -1.0, "sandbox.limit_s = -1.0: expected a positive number"),
@@ -22,25 +24,25 @@ WRONG = [
 
 @pytest.mark.parametrize(("section", "field", "value", "message"), WRONG)
 def test_a_wrong_value_names_field_value_and_expectation(section, field, value, message):
-    with pytest.raises(settings.SettingsError) as raised:
-        settings.freeze(settings.Settings, {section: {field: value}})
+    with pytest.raises(SettingsError) as raised:
+        freeze(settings.Settings, {section: {field: value}})
     assert str(raised.value).startswith(message)
 
 
 def test_the_base_configuration_lists_every_field_with_its_default():
     values = base.get_config().to_dict()
-    assert settings.freeze(settings.Settings, values) == settings.Settings()
-    assert values == settings.thaw(settings.Settings())
+    assert freeze(settings.Settings, values) == settings.Settings()
+    assert values == thaw(settings.Settings())
 
 
 def test_whole_numbers_serve_as_seconds():
-    frozen = settings.freeze(settings.Settings, {"sandbox": {"limit_s": 2}})
+    frozen = freeze(settings.Settings, {"sandbox": {"limit_s": 2}})
     assert frozen.sandbox.limit_s == 2.0
     assert isinstance(frozen.sandbox.limit_s, float)
 
 
 def test_every_field_has_a_meaning():
-    for section in settings.thaw(settings.Settings()):
+    for section in thaw(settings.Settings()):
         kind = type(getattr(settings.Settings(), section))
         for field in getattr(kind, "__dataclass_fields__", {}).values():
             assert len(field.metadata["meaning"]) > 3, f"{section}.{field.name}"

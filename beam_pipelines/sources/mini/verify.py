@@ -14,11 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import rich.console
 import rich.table
 
-from beam_pipelines import commands
 from beam_pipelines.generators import harness
 from beam_pipelines.records import Generator, Label, Problem, Solution
 from beam_pipelines.sources.mini import mini_families
 from beam_pipelines.sources.mini.family import SPEED_CLASSES, ProblemFamily, iterate_instances, make_instance
+from optimrl_jax import command_line
+from optimrl_jax.errors import require
 from sandbox.client import Client, connect
 from sandbox.protocol import Limits, RunRequest, RunResult, Suite, Verdict
 
@@ -166,7 +167,7 @@ def _range_ms(reports: Sequence[InstanceReport], speed_class: str) -> str:
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = commands.Parser(prog=NAME, description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser = command_line.ArgumentParser(prog=NAME, description=__doc__.splitlines()[0], allow_abbrev=False)
     names = [family.name for family in mini_families()]
     parser.add_argument("--families", default=",".join(names), help="families to verify, separated by commas")
     parser.add_argument("--workers", type=int, default=2, help="sandbox workers")
@@ -175,10 +176,10 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     names_given = options.families.split(",")
     for name in names_given:
-        commands.require(name in names, "--families", name, f"some of {','.join(names)}")
+        require(name in names, "--families", name, f"some of {','.join(names)}")
     for field in ("workers", "rounds", "repeats"):
         value = getattr(options, field)
-        commands.require(1 <= value <= 100, f"--{field}", value, "a whole number in [1, 100]")
+        require(1 <= value <= 100, f"--{field}", value, "a whole number in [1, 100]")
     options.families = [family for family in mini_families() if family.name in names_given]
     return options
 
@@ -196,7 +197,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rich.console.Console(width=100).print(separation_table(reports))
         violations.extend(line for report in reports for line in report.violations)
 
-    code = commands.run_job(job, argv, name=NAME)
+    code = command_line.run_command(job, argv, name=NAME)
     for line in violations:
         print(line, file=sys.stderr)
     return code or int(bool(violations))

@@ -5,10 +5,9 @@ import pytest
 
 from optimrl_jax.actors.endpoint import LocalDesk
 from optimrl_jax.actors.supervisor import ActorsLostError
-from optimrl_jax.commands import UserError
 from optimrl_jax.distributed.placement import Placement
+from optimrl_jax.errors import SettingsError, UserError
 from optimrl_jax.rollout.groups import unstacked
-from optimrl_jax.settings import SettingsError
 from tests.optimrl_jax.actors import job
 from tests.optimrl_jax.grpo.test_loop import Stopped, StoredExecutor
 

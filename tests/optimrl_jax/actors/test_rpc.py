@@ -10,8 +10,8 @@ from optimrl_jax.actors.rollout_worker import RestartedError
 from optimrl_jax.actors.rpc import Asker, LearnerLostError, Server
 from optimrl_jax.actors.weight_store import Board
 from optimrl_jax.actors.work_queue import Ledger, RunEndedError, WrongWorkError
-from optimrl_jax.commands import UserError
 from optimrl_jax.distributed import codec
+from optimrl_jax.errors import UserError
 from optimrl_jax.rollout.groups import QueueTimeoutError, stacked
 from tests.optimrl_jax.actors import job
 from tests.optimrl_jax.grpo.groups import SETTINGS, copied_params, group

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from optimrl_jax.commands import UserError
 from optimrl_jax.data import chat, prompts, tokenizer
+from optimrl_jax.errors import UserError
 from tests.optimrl_jax.data import conversations
 
 TEMPLATE = chat.template_of({"chat_template": conversations.CHATML, "eos_token": {"content": "<|endoftext|>"}})

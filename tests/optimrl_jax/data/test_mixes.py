@@ -6,9 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from optimrl_jax.commands import UserError
 from optimrl_jax.data import chat, mixes
-from optimrl_jax.settings import SettingsError
+from optimrl_jax.errors import SettingsError, UserError
 from tests.optimrl_jax.data import conversations
 
 

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from optimrl_jax import arrays, settings, sft
-from optimrl_jax.commands import EXIT_MISTAKE
+from optimrl_jax.checked_fields import freeze
 from optimrl_jax.data.corpus import of_mix
 from optimrl_jax.distributed import multihost
+from optimrl_jax.errors import EXIT_USER_ERROR, SettingsError
 from optimrl_jax.grpo import loss
 from optimrl_jax.model import decoder
 from optimrl_jax.training import checkpoints
@@ -61,7 +62,7 @@ def _place(tmp_path_factory):
     finally:
         for process in running:
             process.kill()
-    assert [process.returncode for process in running] == [EXIT_MISTAKE, -signal.SIGKILL], outputs
+    assert [process.returncode for process in running] == [EXIT_USER_ERROR, -signal.SIGKILL], outputs
     assert "processes.count = 2: expected all processes to go on" in outputs[0]
     return place
 
@@ -71,7 +72,7 @@ def test_a_job_of_two_processes_takes_the_examples_of_one_and_resumes(place):
     lines = [json.loads(line) for line in (place / "sft" / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [0, 1, 2, 3]
     policy = checkpoints.load_policy(place / "sft")
-    own = settings.freeze(settings.Settings, SFT | {"sft": SFT["sft"] | {"mix": [[str(place / "mix.jsonl"), 1.0]]}})
+    own = freeze(settings.Settings, SFT | {"sft": SFT["sft"] | {"mix": [[str(place / "mix.jsonl"), 1.0]]}})
     taken = of_mix(place / "sft", own)
     packed, used = sft.pack_examples(next(taken.stream).examples, most=taken.microbatches, data=own.data)
     params = decoder.initial(policy.settings, arrays.stream_key(own.seed, "parameters"))
@@ -151,7 +152,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("fields", "message"), MISTAKES)
 def test_settings_that_cannot_be_shared_are_named(fields, message):
-    own = settings.freeze(settings.Settings, {"processes": fields})
-    with pytest.raises(settings.SettingsError) as raised:
+    own = freeze(settings.Settings, {"processes": fields})
+    with pytest.raises(SettingsError) as raised:
         multihost.join(own)
     assert str(raised.value).startswith(message)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from optimrl_jax.distributed.placement import Placement, device_sets
-from optimrl_jax.settings import GrpoSettings, MeshSettings, SettingsError
+from optimrl_jax.errors import SettingsError
+from optimrl_jax.settings import GrpoSettings, MeshSettings
 
 
 @pytest.mark.parametrize(

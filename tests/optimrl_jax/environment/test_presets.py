@@ -6,6 +6,7 @@ import importlib.resources
 import pytest
 
 from optimrl_jax import environment, rewards, settings
+from optimrl_jax.checked_fields import freeze
 from optimrl_jax.environment import presets
 from optimrl_jax.simulator.configurations import Configuration
 
@@ -13,7 +14,7 @@ from optimrl_jax.simulator.configurations import Configuration
 @pytest.mark.parametrize("name", environment.PRESETS)
 def test_every_row_is_a_valid_setting(name):
     row = environment.preset(name)
-    chosen = settings.freeze(settings.Settings, {"environment": row.environment, "reward": row.reward})
+    chosen = freeze(settings.Settings, {"environment": row.environment, "reward": row.reward})
     environment.build(**vars(chosen.environment))
     assert chosen.reward.composition in rewards.COMPOSITIONS | rewards.NAIVE_COMPOSITIONS
     assert chosen.reward.quality_map in rewards.QUALITY_MAPS

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optimrl_jax.commands import UserError
+from optimrl_jax.errors import UserError
 from optimrl_jax.evaluation import records
 
 

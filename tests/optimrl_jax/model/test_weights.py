@@ -16,10 +16,9 @@ import pytest
 import safetensors.numpy
 from jax.sharding import Mesh, NamedSharding
 
-from optimrl_jax.commands import UserError
 from optimrl_jax.distributed import sharding
+from optimrl_jax.errors import SettingsError, UserError
 from optimrl_jax.model import cache, decoder, families, hf_config, layout, sampling, weights
-from optimrl_jax.settings import SettingsError
 from tests.optimrl_jax.model import tiny
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"

@@ -6,9 +6,9 @@ import gguf as gguf_format
 import numpy as np
 import pytest
 
-from optimrl_jax.commands import UserError
 from optimrl_jax.data import prompts
 from optimrl_jax.data import tokenizer as tokenizer_lib
+from optimrl_jax.errors import UserError
 from optimrl_jax.model import decoder, families, gguf, layout, pretrained, weights
 from optimrl_jax.settings import ModelSettings
 

@@ -7,8 +7,9 @@ import pathlib
 import jax
 import pytest
 
-from optimrl_jax import commands
+from optimrl_jax import command_line
 from optimrl_jax.distributed import sharding
+from optimrl_jax.errors import EXIT_USER_ERROR
 from optimrl_jax.grpo import learner
 from optimrl_jax.model import decoder
 from optimrl_jax.planning import cost_model, dry_run
@@ -84,7 +85,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES)
 def test_mistakes_are_found_without_devices_or_data(arguments, message, tmp_path, capsys):
     arguments = ["train", *CONFIG, *arguments, f"--workdir={tmp_path}"]
-    assert commands.run_job(pytest.fail, arguments, dry_run=dry_run.grpo) == commands.EXIT_MISTAKE
+    assert command_line.run_job(pytest.fail, arguments, dry_run=dry_run.grpo) == EXIT_USER_ERROR
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -94,14 +95,14 @@ def test_mistakes_are_found_without_devices_or_data(arguments, message, tmp_path
 def test_a_parameter_without_a_rule_is_found(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sharding, "RULES", tuple(rule for rule in sharding.RULES if "down" not in rule[0]))
     arguments = ["sft", *CONFIG, f"--workdir={tmp_path}"]
-    assert commands.run_job(pytest.fail, arguments, dry_run=dry_run.sft) == commands.EXIT_MISTAKE
+    assert command_line.run_job(pytest.fail, arguments, dry_run=dry_run.sft) == EXIT_USER_ERROR
     assert "parameter 'layers/mlp/down': expected a name that a sharding rule knows" in capsys.readouterr().err
 
 
 def test_the_directory_of_a_job_is_left_alone(tmp_path, capsys):
     (tmp_path / "policy.json").write_text("{}")
     arguments = ["train", *CONFIG, f"--workdir={tmp_path}"]
-    assert commands.run_job(pytest.fail, arguments, dry_run=dry_run.grpo) == commands.EXIT_MISTAKE
+    assert command_line.run_job(pytest.fail, arguments, dry_run=dry_run.grpo) == EXIT_USER_ERROR
     assert "expected a directory without a job" in capsys.readouterr().err
 
 
@@ -109,7 +110,7 @@ def test_the_directory_of_a_job_is_left_alone(tmp_path, capsys):
 def test_tables_and_summary_say_what_a_step_takes(job, tmp_path, capsys):
     shared = ["--config.mesh.data=4", "--config.processes.count=4"]
     arguments = ["job", *CONFIG, *shared, "--config.device.length_share=0.5", f"--workdir={tmp_path}"]
-    assert commands.run_job(pytest.fail, arguments, dry_run=job) == 0
+    assert command_line.run_job(pytest.fail, arguments, dry_run=job) == 0
     output = capsys.readouterr().out
     assert "layers/mlp/gate" in output
     assert "memory of each of 4 H100" in output

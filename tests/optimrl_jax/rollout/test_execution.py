@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from optimrl_jax.arrays import Status, TestKind
-from optimrl_jax.commands import UserError
+from optimrl_jax.checked_fields import freeze
+from optimrl_jax.errors import SettingsError, UserError
 from optimrl_jax.rollout import execution
-from optimrl_jax.settings import SandboxSettings, SettingsError, freeze
+from optimrl_jax.settings import SandboxSettings
 from sandbox import protocol
 from sandbox.service import fallback
 from tests.optimrl_jax.records import record

@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 
 from beam_pipelines import sample_generators
-from beam_pipelines.commands import run_job
+from optimrl_jax.command_line import run_command
 from optimrl_jax.serving import api
 from optimrl_jax.serving.batcher import Batcher, Question
 from optimrl_jax.settings import DataSettings
@@ -116,7 +116,7 @@ def test_generators_can_be_asked_of_our_own_policy(tmp_path, data, outcome):
         "--source=jsonl", f"--input={corpus}", f"--endpoint=http://127.0.0.1:{port}/v1", "--model=tiny",
         f"--output={output}", "--attempts=2", "--requests_per_s=1000",
     ]  # fmt: skip
-    code = run_job(sample_generators.main, arguments, name="sample_generators")
+    code = run_command(sample_generators.main, arguments, name="sample_generators")
     server.should_exit = True
     thread.join()
     batcher.close()

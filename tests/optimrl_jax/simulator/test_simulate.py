@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from optimrl_jax import commands, simulate
+from optimrl_jax import command_line, simulate
+from optimrl_jax.errors import EXIT_USER_ERROR
 from optimrl_jax.simulator import online, report
 from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.settings import SimulatorSettings
@@ -25,7 +26,7 @@ SMALL = [
 
 
 def simulated(*arguments: str) -> int:
-    return commands.run_job(simulate.main, ["simulate", *arguments], kind=SimulatorSettings)
+    return command_line.run_job(simulate.main, ["simulate", *arguments], kind=SimulatorSettings)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("arguments", "names"), MISTAKES)
 def test_a_mistake_is_one_line_and_exit_code_2(arguments, names, capsys, tmp_path):
-    assert simulated(CONFIG, f"--workdir={tmp_path}", *SMALL, *arguments) == commands.EXIT_MISTAKE
+    assert simulated(CONFIG, f"--workdir={tmp_path}", *SMALL, *arguments) == EXIT_USER_ERROR
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert names in error

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from optimrl_jax.commands import UserError
+from optimrl_jax.errors import UserError
 from optimrl_jax.grpo.learner import Learner
 from optimrl_jax.training import checkpoints
 from tests.optimrl_jax.grpo.groups import SETTINGS, copied_params, group

@@ -5,7 +5,8 @@ import signal
 
 import pytest
 
-from optimrl_jax import commands
+from optimrl_jax import command_line
+from optimrl_jax.errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
 
 ROOT = pathlib.Path(__file__).parents[2]
 CONFIG = f"--config={ROOT / 'configs' / 'base.py'}"
@@ -19,7 +20,7 @@ def _signal_handler():
 
 
 def run(*arguments, job=lambda job: None):
-    return commands.run_job(job, ["train", *arguments])
+    return command_line.run_job(job, ["train", *arguments])
 
 
 MISTAKES = [
@@ -38,7 +39,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("arguments", "names"), MISTAKES)
 def test_a_mistake_is_one_line_and_exit_code_2(arguments, names, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run(*arguments) == commands.EXIT_MISTAKE
+    assert run(*arguments) == EXIT_USER_ERROR
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert names in error
@@ -47,9 +48,9 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, names, capsys, tmp_pat
 
 def test_a_jobs_own_user_error_is_one_line_too(capsys, tmp_path):
     def job(_):
-        raise commands.UserError("data.directory = 'x': expected\n a directory")
+        raise UserError("data.directory = 'x': expected\n a directory")
 
-    assert run(CONFIG, f"--workdir={tmp_path}", job=job) == commands.EXIT_MISTAKE
+    assert run(CONFIG, f"--workdir={tmp_path}", job=job) == EXIT_USER_ERROR
     assert capsys.readouterr().err == "train: data.directory = 'x': expected a directory\n"
 
 
@@ -65,7 +66,7 @@ def test_an_interrupt_says_how_to_go_on(capsys, tmp_path):
     def job(_):
         raise KeyboardInterrupt
 
-    assert run(CONFIG, f"--workdir={tmp_path}", job=job) == commands.EXIT_INTERRUPTED
+    assert run(CONFIG, f"--workdir={tmp_path}", job=job) == EXIT_INTERRUPTED
     assert "same command" in capsys.readouterr().err
 
 

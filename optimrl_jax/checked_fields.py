@@ -1,0 +1,105 @@
+"""Dataclass fields that carry their meaning, unit and check, and the one way from plain values to a checked instance.
+
+Standard library alone. A settings class is a frozen dataclass whose fields are made by `setting` and `section`;
+`freeze` builds one from nested plain values (a ConfigDict, parsed flags, JSON) and raises `SettingsError` in one line,
+`field = value: expected ...`; `thaw` goes the other way.
+"""
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+
+from optimrl_jax.errors import SettingsError
+
+Check = tuple[Callable[[typing.Any], bool], str]
+
+POSITIVE: Check = (lambda value: value > 0, "a positive number")
+NOT_NEGATIVE: Check = (lambda value: value >= 0, "a number that is not negative")
+SHARE: Check = (lambda value: 0 <= value <= 1, "a share in [0, 1]")
+OPEN_SHARE: Check = (lambda value: 0 <= value < 1, "a share in [0, 1)")
+POSITIVE_SHARE: Check = (lambda value: 0 < value <= 1, "a share above 0, at most 1")
+INNER_SHARE: Check = (lambda value: 0 < value < 1, "a share between 0 and 1")
+PERCENT: Check = (lambda value: 0 <= value <= 100, "a percentage")
+TEXTS: Check = (lambda value: all(isinstance(text, str) and text for text in value), "texts that are not empty")
+ANY: Check = (lambda value: True, "")
+
+Kind = typing.TypeVar("Kind")
+
+
+def one_of(*choices: object) -> Check:
+    """Return the check of a value that has to be one of `choices`."""
+    return (lambda value: value in choices, f"one of {', '.join(map(str, choices))}")
+
+
+def setting(default: typing.Any, meaning: str, check: Check = ANY) -> typing.Any:
+    """Declare a dataclass field that carries its meaning (with unit) and its check."""
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "check": check})
+
+
+def section(kind: type) -> typing.Any:
+    """Declare a dataclass field that is a settings class itself, with its defaults."""
+    return dataclasses.field(default_factory=kind)
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """Return `; did you mean 'X'?` for the choice that is spelt most like `name`, or nothing where none comes near."""
+    near = difflib.get_close_matches(name, list(choices), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def freeze(kind: type[Kind], values: Mapping[str, typing.Any], *, path: str = "") -> Kind:
+    """Build and check a settings class from nested plain values; fields that are not given keep their defaults.
+
+    Args:
+      kind: the settings class.
+      values: plain values by field; a section is a mapping itself. Lists become tuples, whole numbers serve as floats.
+      path: what stands before the name of a field in messages, such as `grpo.` or `--`.
+
+    Raises:
+      SettingsError: naming the first field that is unknown, of the wrong type, not finite or out of range.
+    """
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    hints = typing.get_type_hints(kind)
+    checked = {}
+    for name, value in values.items():
+        if name not in fields:
+            choices = ", ".join(fields)
+            raise SettingsError(
+                f"{path}{name} = {value!r}: expected one of the fields {choices}{did_you_mean(name, fields)}"
+            )
+        if dataclasses.is_dataclass(hints[name]):
+            checked[name] = freeze(hints[name], value, path=f"{path}{name}.")
+        else:
+            checked[name] = _checked(hints[name], value, fields[name], f"{path}{name}")
+    return kind(**checked)
+
+
+def thaw(settings: typing.Any) -> dict[str, typing.Any]:
+    """Return a settings instance as a nested dict of plain values: what `freeze` takes and `summary.json` records."""
+    return dataclasses.asdict(settings)
+
+
+def _checked(hint: typing.Any, value: object, field: dataclasses.Field, name: str) -> object:
+    value = _typed(hint, value, name)
+    accepts, expected = field.metadata["check"]
+    if not accepts(value):
+        raise SettingsError(f"{name} = {value!r}: expected {expected} ({field.metadata['meaning']})")
+    return value
+
+
+def _typed(hint: typing.Any, value: object, name: str) -> object:
+    if isinstance(hint, types.GenericAlias):
+        if not isinstance(value, list | tuple):
+            raise SettingsError(f"{name} = {value!r}: expected a tuple")
+        return tuple(tuple(item) if isinstance(item, list) else item for item in value)
+    # A bool is an int in Python; as a number of anything it is a mistake.
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise SettingsError(f"{name} = {value!r}: expected a value of type {hint.__name__}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise SettingsError(f"{name} = {value!r}: expected a finite number")
+    return value

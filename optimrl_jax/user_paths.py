@@ -1,0 +1,32 @@
+"""Edge: files and directories that the user names, checked where they enter."""
+
+import pathlib
+
+from optimrl_jax.errors import UserError, require
+
+
+def existing_path(name: str, field: str, *, is_directory: bool = False) -> pathlib.Path:
+    """Return the path of that name if it is there and of the right kind.
+
+    Args:
+      name: path of a file or directory; empty counts as missing.
+      field: the flag or setting that carries the name, for the message.
+      is_directory: whether a directory is expected instead of a file.
+
+    Raises:
+      UserError: where nothing of that kind is there.
+    """
+    path = pathlib.Path(name)
+    kind = "directory" if is_directory else "file"
+    require(bool(name) and (path.is_dir() if is_directory else path.is_file()), field, name, f"an existing {kind}")
+    return path
+
+
+def writable_directory(name: str, field: str) -> pathlib.Path:
+    """Return the directory of that name, made with its parents if need be; raise UserError where it cannot be made."""
+    path = pathlib.Path(name)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{field} = {name!r}: expected a directory that can be made ({error.strerror})") from None
+    return path
