@@ -30,7 +30,7 @@ from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.settings import Settings
 from optimrl_jax.training import workdir
 from tests.optimrl_jax.grpo.groups import SETTINGS
-from tests.optimrl_jax.grpo.test_loop import DATA, MODEL, POLICY, RECORDS, Stopped, StoredExecutor
+from tests.optimrl_jax.grpo.stored import DATA, MODEL, POLICY, RECORDS, Stopped, StoredExecutor
 
 ROOT = pathlib.Path(__file__).parents[3]
 TRAINED_FILE = "trained.jsonl"
@@ -129,6 +129,12 @@ def trained(directory: pathlib.Path) -> list[list[tuple[int, int]]]:
     rows = [json.loads(line) for line in (directory / TRAINED_FILE).read_text().splitlines()]
     steps = {row["step"]: [tuple(one) for one in row["ids"]] for row in rows}
     return [steps[step] for step in sorted(steps)]
+
+
+def assert_each_once(steps: list[list[tuple[int, int]]], *, count: int) -> None:
+    """Hold that `count` steps were given their number of groups, and none of these twice."""
+    ids = [group for step in steps for group in step]
+    assert len(ids) == len(set(ids)) == count * SETTINGS.grpo.problems
 
 
 def metrics(directory: pathlib.Path) -> list[dict]:

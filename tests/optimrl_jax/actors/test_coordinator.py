@@ -9,7 +9,7 @@ from optimrl_jax.distributed.placement import Placement
 from optimrl_jax.errors import SettingsError, UserError
 from optimrl_jax.rollout.groups import unstacked
 from tests.optimrl_jax.actors import job
-from tests.optimrl_jax.grpo.test_loop import Stopped, StoredExecutor
+from tests.optimrl_jax.grpo.stored import Stopped, StoredExecutor
 
 PROBLEMS = job.SETTINGS.grpo.problems
 
@@ -20,15 +20,10 @@ def compiled_once(tmp_path_factory):
         yield
 
 
-def assert_each_once(steps, *, count: int) -> None:
-    found = [one for ids in steps for one in ids]
-    assert len(found) == len(set(found)) == count * PROBLEMS
-
-
 def test_actors_in_threads_feed_every_step_once_and_report_how_they_did(tmp_path):
     training, _ = job.training(tmp_path, job.settings_of(actors=2, work_problems=2))
     training.run()
-    assert_each_once(job.trained(tmp_path), count=6)
+    job.assert_each_once(job.trained(tmp_path), count=6)
     rows = job.metrics(tmp_path)
     # Handed out and not yet trained are at most (0 + 1) * 2 + 2 actors * 2 groups: three steps of two groups.
     assert max(row["staleness_max"] for row in rows) <= 3
@@ -51,7 +46,7 @@ def test_a_stopped_run_goes_on_with_what_was_queued_and_unfinished(tmp_path):
     assert len(before) + len(waiting) + len(again) == len(before | waiting | again) == facts["batch"] * PROBLEMS
     training.run()
     steps = job.trained(tmp_path)
-    assert_each_once(steps, count=6)
+    job.assert_each_once(steps, count=6)
     assert waiting | again <= {one for ids in steps for one in ids}
 
 
@@ -65,7 +60,7 @@ def test_rollouts_that_are_too_old_are_dropped_and_replaced_by_fresh_ones(tmp_pa
     rows = job.metrics(tmp_path)
     assert (rows[0]["stale_groups"], rows[0]["stale_share"]) == (2, 0.5)
     assert max(row["staleness_max"] for row in rows) <= 1
-    assert_each_once(job.trained(tmp_path), count=6)
+    job.assert_each_once(job.trained(tmp_path), count=6)
     assert (0, 0) not in {one for ids in job.trained(tmp_path) for one in ids}
 
 
@@ -75,7 +70,7 @@ def test_an_actor_that_fails_is_replaced_and_its_problems_come_back(tmp_path):
     training, _ = job.training(tmp_path, settings, new_actor=lambda: job.actor(settings, executor))
     training.run()
     steps = job.trained(tmp_path)
-    assert_each_once(steps, count=6)
+    job.assert_each_once(steps, count=6)
     assert {batch for ids in steps for batch, _ in ids} == set(range(6))
     assert job.metrics(tmp_path)[-1]["lost_actors"] == 1
 

@@ -26,8 +26,7 @@ from optimrl_jax.training import checkpoints
 from optimrl_jax.training.trainer import DivergedError
 from sandbox.service import remote
 from tests.optimrl_jax.actors import job
-from tests.optimrl_jax.actors.test_coordinator import assert_each_once
-from tests.optimrl_jax.grpo.test_loop import DATA, POLICY, StoredExecutor
+from tests.optimrl_jax.grpo.stored import DATA, POLICY, StoredExecutor
 from tests.sandbox.servers import start_server
 
 WAIT_S = 120
@@ -67,7 +66,7 @@ def test_an_actor_process_that_is_killed_is_replaced_and_nothing_is_lost(shared)
     training.run()
     killed.join()
     steps = job.trained(directory)
-    assert_each_once(steps, count=6)
+    job.assert_each_once(steps, count=6)
     assert {batch for ids in steps for batch, _ in ids} == set(range(6))
     assert job.metrics(directory)[-1]["lost_actors"] == 1
     assert (directory / "actor-0.1.pid").exists()
@@ -96,7 +95,7 @@ def test_a_learner_that_is_killed_goes_on_with_the_same_actor_and_nothing_is_los
     worker.join(WAIT_S)
     assert not worker.is_alive()
     desk.close()
-    assert_each_once(job.trained(directory), count=6)
+    job.assert_each_once(job.trained(directory), count=6)
     assert [row["step"] for row in job.metrics(directory)] == list(range(6))
 
 

@@ -3,28 +3,19 @@
 import dataclasses
 import itertools
 import json
-import zlib
 
 import jax
 import numpy as np
 import pytest
 
-from optimrl_jax.data import prompts, stream, tokenizer
+from optimrl_jax.data import prompts, stream
 from optimrl_jax.grpo.learner import Learner
 from optimrl_jax.grpo.loop import Loop
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.actor import Actor, Sampler
-from optimrl_jax.rollout.execution import CandidateRun
-from optimrl_jax.training import checkpoints, workdir
-from tests.optimrl_jax import records
+from optimrl_jax.training import workdir
 from tests.optimrl_jax.grpo.groups import SETTINGS
-from tests.optimrl_jax.model import tiny
-
-RECORDS = [records.record(name=f"case {name}") for name in "abc"]
-TOKENIZER = tokenizer.train([record.statement for record in RECORDS], 300)
-MODEL = dataclasses.replace(tiny.SETTINGS, vocabulary=TOKENIZER.size)
-POLICY = checkpoints.Policy(tiny.params(MODEL), MODEL, TOKENIZER)
-DATA = dataclasses.replace(SETTINGS.data, prompt_tokens=12, completion_tokens=8, row_tokens=32)
+from tests.optimrl_jax.grpo.stored import DATA, MODEL, POLICY, RECORDS, TOKENIZER, Stopped, StoredExecutor
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -35,30 +26,6 @@ def compiled_once(tmp_path_factory):
     yield
     jax.config.update("jax_compilation_cache_dir", before[0])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", before[1])
-
-
-class Stopped(Exception):
-    pass
-
-
-class StoredExecutor:
-    """Answers from the text of a program alone, as a store of executions does; stops at the given call."""
-
-    def __init__(self, stops_at: int = 0) -> None:
-        self.calls = 0
-        self._stops_at = stops_at
-
-    def execute(self, attempts, *, kinds, stops_early):
-        self.calls += 1
-        if self.calls == self._stops_at:
-            raise Stopped
-        found = []
-        for record, program in attempts:
-            is_right = zlib.crc32(program.encode()) % 3 > 0
-            k = len(record.test_input)
-            status = np.full(k, 0 if is_right else 2, np.int8)
-            found.append(CandidateRun(status, np.full(k, 0.005, np.float32)))
-        return found
 
 
 def run(directory, *, stops_at: int = 0, data=DATA, **grpo):

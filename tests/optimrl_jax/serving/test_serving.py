@@ -15,7 +15,7 @@ from optimrl_jax.serving.batcher import Batcher, Question
 from optimrl_jax.settings import DataSettings
 from optimrl_jax.training import checkpoints
 from tests.beam_pipelines import planted
-from tests.optimrl_jax.grpo.test_loop import POLICY
+from tests.optimrl_jax.grpo.stored import POLICY
 
 DATA = DataSettings(prompt_tokens=12, completion_tokens=8)
 ROOMY = DataSettings(prompt_tokens=2048, completion_tokens=2)
