@@ -7,9 +7,6 @@ TESTS ?= tests
 
 # CONFIG names a variant of the quickstart: quickstart, quickstart_rlvr, quickstart_mcmo, quickstart_opt_only.
 CONFIG ?= quickstart
-ROOT := runs/quickstart
-RUN := runs/$(CONFIG)
-JOB := --config=configs/$(CONFIG).py
 
 .PHONY: setup lint types test quickstart sandbox-image
 .DELETE_ON_ERROR:
@@ -17,8 +14,8 @@ JOB := --config=configs/$(CONFIG).py
 setup: $(STAMP)
 
 $(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not ((3, 11) <= sys.version_info[:2] < (3, 13)))' || \
-	  { echo "setup: $(PYTHON) is not Python 3.11 or 3.12: name one with PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "setup: $(PYTHON) is not Python 3.11 or newer: name one with PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || \
 	  { echo "setup: $(PYTHON) cannot make a virtual environment: on Debian, apt-get install python3-venv" >&2; exit 2; }
 	$(RUN_PYTHON) -m pip install --quiet --disable-pip-version-check -r requirements.lock
@@ -47,14 +44,5 @@ sandbox-image:
 	sandbox/image/build
 
 # Every job goes on where it was stopped; a finished job is done again only if its directory is removed.
-$(ROOT)/dataset/COMPLETE: | $(STAMP)
-	$(RUN_PYTHON) -m beam_pipelines.build_dataset --source=mini --output=$(ROOT)/dataset
-
-$(ROOT)/sft/summary.json: | $(ROOT)/dataset/COMPLETE
-	$(RUN_PYTHON) -m optimrl_jax.sft --config=configs/quickstart.py --workdir=$(ROOT)/sft
-
-$(RUN)/grpo/summary.json: | $(ROOT)/sft/summary.json
-	$(RUN_PYTHON) -m optimrl_jax.train $(JOB) --workdir=$(RUN)/grpo
-
-quickstart: $(RUN)/grpo/summary.json
-	$(RUN_PYTHON) -m optimrl_jax.evaluate $(JOB) --workdir=$(RUN)
+quickstart: $(STAMP)
+	$(RUN_PYTHON) -m optimrl_jax.quickstart $(CONFIG)

@@ -1,0 +1,57 @@
+"""Edge: the main job in one command, `python -m optimrl_jax.quickstart [VARIANT]`: dataset, SFT, GRPO, evaluation.
+
+Each step is a job of its own in a process of its own, started as a user would start it, in `runs` under the current
+directory. A job that was stopped goes on where it was; one whose result is there is passed over.
+"""
+
+import argparse
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+MAIN = "quickstart"
+VARIANTS = (MAIN, "quickstart_rlvr", "quickstart_mcmo", "quickstart_opt_only")
+ROOT = pathlib.Path("runs")
+
+# What a step leaves when it is done (None: never passed over), its module and its flags.
+Step = tuple[pathlib.Path | None, str, tuple[str, ...]]
+
+
+def steps_of(variant: str) -> list[Step]:
+    """The jobs of a variant in order; dataset and SFT policy are those of the main variant."""
+    shared, own = ROOT / MAIN, ROOT / variant
+    config, main_config = (f"--config=configs/{name}.py" for name in (variant, MAIN))
+    dataset, sft, grpo = shared / "dataset", shared / "sft", own / "grpo"
+    return [
+        (dataset / "COMPLETE", "beam_pipelines.build_dataset", ("--source=mini", f"--output={dataset}")),
+        (sft / "summary.json", "optimrl_jax.sft", (main_config, f"--workdir={sft}")),
+        (grpo / "summary.json", "optimrl_jax.train", (config, f"--workdir={grpo}")),
+        (None, "optimrl_jax.evaluate", (config, f"--workdir={own}")),
+    ]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what is not done yet; returns the exit code of the first job that fails, else 0."""
+    parser = argparse.ArgumentParser(prog="quickstart", description="Run the main job on two cores, about 10 minutes.")
+    parser.add_argument("variant", nargs="?", default=MAIN, choices=VARIANTS, help="reward and environment of GRPO")
+    for result, module, flags in steps_of(parser.parse_args(arguments).variant):
+        if result and result.exists():
+            continue
+        code = _run([sys.executable, "-m", module, *flags])
+        if code:
+            return code
+    return 0
+
+
+def _run(command: list[str]) -> int:
+    with subprocess.Popen(command) as child:
+        # Ctrl-C reaches the child by itself; it leaves its last checkpoint before it ends, and this process waits.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        return child.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
