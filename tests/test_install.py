@@ -1,0 +1,88 @@
+"""What is installed: console commands, extras, versions, and the configurations inside the package."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+import optimrl_jax
+from optimrl_jax import quickstart, scripts
+from tests import source
+
+PROJECT = tomllib.loads((source.ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def closure(extra):
+    """Names of all packages that an extra asks for, extras of our own followed."""
+    names = set()
+    for requirement in EXTRAS[extra]:
+        name, inner = re.match(r"([\w.-]+)(?:\[([\w,]+)\])?", requirement).groups()
+        if name == PROJECT["name"]:
+            names.update(*(closure(other) for other in inner.split(",")))
+        else:
+            names.add(name)
+    return names
+
+
+@pytest.mark.parametrize("target", PROJECT["scripts"].values(), ids=PROJECT["scripts"])
+def test_each_console_command_runs_a_module_that_exists(target):
+    module, _, name = target.partition(":")
+    assert module == scripts.__name__
+    command = getattr(scripts, name)
+    assert importlib.util.find_spec(*command.args) is not None
+
+
+def test_the_sandbox_alone_needs_neither_jax_nor_beam():
+    assert not closure("sandbox") & {"jax", "jaxlib", "flax", "apache-beam", "tensorflow-datasets"}
+
+
+def test_pipelines_need_no_learner_and_the_learner_no_beam():
+    assert not closure("pipelines") & {"flax", "optax", "orbax-checkpoint", "grain", "tokenizers"}
+    assert "apache-beam" not in closure("learner")
+
+
+def test_everything_is_locked():
+    locked = {
+        re.split("==", line)[0].lower().replace("_", "-")
+        for line in (source.ROOT / "requirements.lock").read_text().splitlines()
+    }
+    assert {name.lower().replace("_", "-") for name in closure("dev")} <= locked
+
+
+def test_one_version_stands_everywhere():
+    for name in ("CITATION.cff", "CHANGELOG.md"):
+        assert optimrl_jax.__version__ in (source.ROOT / name).read_text(), name
+
+
+def test_a_command_without_its_library_names_the_extra(tmp_path):
+    (tmp_path / "flax.py").write_text("raise ModuleNotFoundError('No module named flax', name='flax')")
+    program = "from optimrl_jax import scripts; scripts.train()"
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{source.ROOT}"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[-1].endswith("expected `pip install 'optimrl-jax[learner]'`")
+
+
+def test_the_quickstart_passes_over_finished_jobs_and_ends_with_the_code_of_the_first_that_fails(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = [result for result, *_ in quickstart.steps_of("quickstart") if result]
+    assert [result.parent.name for result in done] == ["dataset", "sft", "grpo"]
+    for result in done:
+        result.parent.mkdir(parents=True)
+        result.touch()
+    program = "import sys; from optimrl_jax import quickstart; sys.exit(quickstart.main([]))"
+    environment = os.environ | {"PYTHONPATH": str(source.ROOT)}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
+    )
+    assert ended.returncode == 2
+    assert "evaluate: " in ended.stderr
+    assert not list(pathlib.Path("runs/quickstart/grpo").glob("checkpoints"))
