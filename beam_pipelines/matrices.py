@@ -9,14 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optimrl_jax.arrays import Status
+from optimrl_jax.arrays import STATUS_OF_VERDICT, Status
 from sandbox.protocol import SERVICE_CAP_S, Verdict
 
 VERDICTS = tuple(Verdict)
 NOT_RUN = -1
-_STATUS = {Verdict.SUCCESS: Status.SUCCESS, Verdict.TIME_LIMIT: Status.TIMEOUT, Verdict.SANDBOX_FAULT: Status.FAULT}
 # Indexed by verdict code; the last place answers for NOT_RUN.
-_STATUS_OF_CODE = np.array([*(_STATUS.get(verdict, Status.FAILURE) for verdict in VERDICTS), Status.NOT_RUN], np.int8)
+_STATUS_OF_CODE = np.array([*(STATUS_OF_VERDICT[verdict] for verdict in VERDICTS), Status.NOT_RUN], np.int8)
 
 
 class _Matrices:

@@ -4,22 +4,28 @@ Axis letters, everywhere in this package: `b` problems, `k` tests of a problem, 
 problem, `t` tokens, `s` packed rows, `v` vocabulary. Ragged problems are padded; every pytree carries the mask that
 says what is real, and padding never changes a result.
 
-The pytrees hold NumPy or JAX arrays alike. Random streams are named here too: one seed, and a named constant and
-numbers folded into it for everything that draws.
+The pytrees hold NumPy or JAX arrays alike. Constants and tables that several packages need stand here once, and random
+streams are named here: one seed, and a named constant and numbers folded into it for everything that draws. Nothing in
+this module does I/O.
 """
 
 import enum
 import typing
 import zlib
+from collections.abc import Iterable
 
 import jax
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
-if typing.TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
+# The service stops every run here; a recorded timeout counts as this long (App. C.1, "CES setup", and App. D.1).
+CAP_S = 10.0
+# Gates compare float32 shares with decimal constants such as 0.1: a share within this much above a bound still passes.
+GATE_MARGIN = 1e-6
 
 
 class Status(enum.IntEnum):
-    """Three-way status of the paper (L2915) plus the two ways in which there is nothing to judge."""
+    """Three-way status of a run (App. D, notation table) plus the two ways in which there is nothing to judge."""
 
     SUCCESS = 0
     TIMEOUT = 1
@@ -28,8 +34,23 @@ class Status(enum.IntEnum):
     NOT_RUN = 4
 
 
+# What a sandbox's verdict, by its text, means for the environment. Closed: a verdict that is missing here is a bug, and
+# looking it up says so. Only a timeout is a timeout: other limits that a program breaks are failures of the program.
+STATUS_OF_VERDICT: dict[str, Status] = {
+    "success": Status.SUCCESS,
+    "time_limit": Status.TIMEOUT,
+    "sandbox_fault": Status.FAULT,
+    "wrong_output": Status.FAILURE,
+    "runtime_error": Status.FAILURE,
+    "compile_error": Status.FAILURE,
+    "memory_limit": Status.FAILURE,
+    "output_limit": Status.FAILURE,
+    "process_limit": Status.FAILURE,
+}
+
+
 class TestKind(enum.IntEnum):
-    """Where a test comes from: T_0 (original), T_+ (added correctness tests) or T^O (optimization), paper L2936."""
+    """Where a test comes from: T_0 (original), T_+ (added correctness tests) or T^O (optimization), App. D notation."""
 
     __test__ = False
 
@@ -39,62 +60,120 @@ class TestKind(enum.IntEnum):
 
 
 class Tests(typing.NamedTuple):
-    """The tests of a problem. `kind` holds TestKind values, `characters` is len(input) + len(expected output)."""
+    """The tests of a problem.
+
+    Attributes:
+      kind: `[*b, k]` values of `TestKind`.
+      characters: `[*b, k]` Unicode code points of input and expected output together.
+      mask: `[*b, k]` False for padding.
+    """
 
     __test__ = False
 
-    kind: "Int[Array, '*b k']"
-    characters: "Int[Array, '*b k']"
-    mask: "Bool[Array, '*b k']"
+    kind: Int[Array, "*b k"]
+    characters: Int[Array, "*b k"]
+    mask: Bool[Array, "*b k"]
 
 
 class References(typing.NamedTuple):
-    """Stored human reference durations, untransformed, in seconds.
+    """Stored human reference durations, before any calibration.
 
-    `is_usable` marks (test, reference) cells with a recorded run, a recorded timeout included (its duration is the
-    10 s cap); failures, faults and padding are unusable (SPEC section 3, 4). `std_s` is the stored standard deviation.
+    Attributes:
+      duration_s: `[*b, k, h]` seconds; a recorded timeout holds the cap of 10 s.
+      std_s: `[*b, k, h]` stored standard deviations, seconds.
+      is_usable: `[*b, k, h]` cells with a recorded run, timeouts included; failures, faults and padding are unusable.
     """
 
-    duration_s: "Float[Array, '*b k h']"
-    std_s: "Float[Array, '*b k h']"
-    is_usable: "Bool[Array, '*b k h']"
+    duration_s: Float[Array, "*b k h"]
+    std_s: Float[Array, "*b k h"]
+    is_usable: Bool[Array, "*b k h"]
 
 
 class Execution(typing.NamedTuple):
-    """What a candidate program did on each test: Status values and measured seconds (never transformed)."""
+    """What candidate programs did on each test; seconds are never transformed.
 
-    status: "Int[Array, '*r k']"
-    duration_s: "Float[Array, '*r k']"
+    Attributes:
+      status: `[*r, k]` values of `Status`.
+      duration_s: `[*r, k]` measured seconds; 10 s for a timeout, 0 where nothing ran.
+    """
+
+    status: Int[Array, "*r k"]
+    duration_s: Float[Array, "*r k"]
+
+    @classmethod
+    def stack(cls, runs: "Iterable[Run]") -> "Execution":
+        """Stack runs `[k]` of one problem, in order, into an execution `[r, k]` of NumPy arrays.
+
+        Raises ValueError without any run or where their numbers of tests differ.
+        """
+        runs = list(runs)
+        return cls(np.stack([run.status for run in runs]), np.stack([run.duration_s for run in runs]))
+
+
+class Run(typing.Protocol):
+    """One program on the tests of its problem: `status` [k] and `duration_s` [k]."""
+
+    @property
+    def status(self) -> np.ndarray: ...
+
+    @property
+    def duration_s(self) -> np.ndarray: ...
 
 
 class Outcome(typing.NamedTuple):
-    """The reward-facing interface of every environment (paper L3107): lower q is better, c, c_strict and g are 0 or 1.
+    """The reward-facing interface of every environment (App. D.5, "Outcome"): lower q is better.
 
-    `is_valid` is False where a fault of the sandbox leaves nothing to judge: such a rollout is masked, never rewarded.
+    Attributes:
+      c: `[*r]` 1 where all correctness tests succeed, else 0.
+      c_strict: `[*r]` 1 where, besides, no executed optimization test fails.
+      g: `[*r]` the gate, 0 or 1; a probability where timing noise is averaged over.
+      q: `[*r]` the quality in [0, 1], 0 best.
+      is_valid: `[*r]` False where a fault of the sandbox leaves nothing to judge: masked, never rewarded.
     """
 
-    c: "Float[Array, '*r']"
-    c_strict: "Float[Array, '*r']"
-    g: "Float[Array, '*r']"
-    q: "Float[Array, '*r']"
-    is_valid: "Bool[Array, '*r']"
+    c: Float[Array, "*r"]
+    c_strict: Float[Array, "*r"]
+    g: Float[Array, "*r"]
+    q: Float[Array, "*r"]
+    is_valid: Bool[Array, "*r"]
 
 
 class Rollouts(typing.NamedTuple):
     """Sampled programs as tokens, ready for the update; rows are rollouts, padded on the right.
 
-    `tokens` holds prompt and completion, `is_completion` marks the sampled tokens (end of sequence included),
-    `log_prob` their log-probability under the policy that sampled them (0 elsewhere).
+    Attributes:
+      tokens: `[r, t]` prompt and completion.
+      is_completion: `[r, t]` marks the sampled tokens, the end of the sequence included.
+      log_prob: `[r, t]` log-probabilities under the policy that sampled them; 0 elsewhere.
+      policy_version: `[r]` optimizer steps of that policy.
     """
 
-    tokens: "Int[Array, 'r t']"
-    is_completion: "Bool[Array, 'r t']"
-    log_prob: "Float[Array, 'r t']"
-    policy_version: "Int[Array, 'r']"
+    tokens: Int[Array, "r t"]
+    is_completion: Bool[Array, "r t"]
+    log_prob: Float[Array, "r t"]
+    policy_version: Int[Array, " r"]
+
+
+class AffineMap(typing.NamedTuple):
+    """slope * seconds + offset_s: how one clock reads in terms of another; the default is the identity."""
+
+    slope: float = 1.0
+    offset_s: float = 0.0
+
+    def __call__(self, seconds):
+        """Map seconds, a number or an array of any shape."""
+        return self.slope * seconds + self.offset_s
+
+    def after(self, first: "AffineMap") -> "AffineMap":
+        """Compose: the map that applies `first` and then this one."""
+        return AffineMap(self.slope * first.slope, self.slope * first.offset_s + self.offset_s)
 
 
 def stream_key(seed: int, name: str, *numbers: int) -> jax.Array:
-    """The key of the stream `name`, further split by `numbers` (a step, a batch)."""
+    """Make the key of the random stream `name`, further split by `numbers` such as a step or a batch.
+
+    The same arguments give the same key in every process, so that a resumed job draws what it would have drawn.
+    """
     stream = jax.random.fold_in(jax.random.key(seed), zlib.crc32(name.encode()))
     for number in numbers:
         stream = jax.random.fold_in(stream, number)

@@ -103,8 +103,7 @@ def _leaderboards(
     fresh_s = []
     for record in problems:
         runs = sorted(of_problem[record.id], key=lambda s: s.sample)
-        status, duration_s = (np.stack([getattr(run, name) for run in runs]) for name in ("status", "duration_s"))
-        fresh_s.append(replay.fresh_durations(record, status, duration_s))
+        fresh_s.append(replay.fresh_durations(record, arrays.Execution.stack(runs)))
     drift = replay.drift_of(problems, fresh_s)
     choose = leaderboards.LEADERBOARDS[settings.evaluation.leaderboard]
     return [choose(r.duration_s, fresh, drift) for r, fresh in zip(problems, fresh_s, strict=True)], drift
@@ -120,10 +119,7 @@ def _replay(
     rows: dict[int, list[records.SampleRecord]] = {}
     for sample in samples:
         rows.setdefault(index_of[sample.problem_id], []).append(sample)
-    stacked = {
-        index: tuple(np.stack([getattr(sample, name) for sample in row]) for name in ("status", "duration_s"))
-        for index, row in rows.items()
-    }
+    stacked = {index: arrays.Execution.stack(row) for index, row in rows.items()}
     env = environment.build("qp_ranked", threshold=settings.environment.threshold, ties=settings.environment.ties)
     return replay.replay(problems, stacked, env=env, reference_s=boards)
 
@@ -167,7 +163,9 @@ def _summarize(
         summary["interval" if k == 1 else f"interval@{k}"] = intervals
     stages = {"dataset": settings.data.directory, **dict(settings.evaluation.policies)}
     summary["gain"] = paired
-    summary["drift"] = vars(drift)
+    summary["drift"] = {"alpha": drift.map.slope, "beta_s": drift.map.offset_s} | {
+        name: getattr(drift, name) for name in ("spearman", "relative_rmse", "pairs")
+    }
     summary["faulted_samples"] = {name: int((~outcome.is_valid).sum()) for name, outcome in replayed.items()}
     summary["wall_s"] = {name: _wall_s(pathlib.Path(path)) for name, path in stages.items()} | {"evaluation": wall_s}
     summary["settings"] = thaw(settings)

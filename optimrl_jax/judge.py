@@ -104,8 +104,7 @@ def _percentiles(
 ) -> "Float[np.ndarray, 'r']":
     """Place of each program among the stored references, 0 the fastest, as the evaluation has it."""
     env = environment.build("qp_ranked", threshold=settings.environment.threshold, ties=settings.environment.ties)
-    status, duration_s = (np.stack([getattr(run, name) for run in runs]) for name in ("status", "duration_s"))
-    return replay.replay([record], {0: (status, duration_s)}, env=env, reference_s=[record.duration_s]).q[0]
+    return replay.replay([record], {0: arrays.Execution.stack(runs)}, env=env, reference_s=[record.duration_s]).q[0]
 
 
 def _line(earned: rewarder.Judged, n: int, run: execution.CandidateRun, *, percentile: float) -> dict[str, object]:

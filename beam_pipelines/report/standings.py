@@ -12,27 +12,26 @@ import numpy as np
 from beam_pipelines.report.dataset_statistics import Example, characters
 from optimrl_jax import environment
 from optimrl_jax.arrays import Execution, References, Status, TestKind, Tests
-
-SMALLEST = 8
+from optimrl_jax.environment.padding import pad_array, padded_size
 
 
 def percentiles(example: Example) -> np.ndarray:
     """float[h] in [0, 1], 0 the fastest; NaN for a reference that no optimization test ranks."""
     status, duration_s = np.asarray(example["status"]), np.asarray(example["duration_s"], np.float32)
     k, h = status.shape
-    shape = (_bucket(k), _bucket(h))
+    shape = (padded_size(k), padded_size(h))
     is_usable = np.isin(status, (Status.SUCCESS, Status.TIMEOUT))
     tests = Tests(
-        kind=_padded(np.asarray(example["test_kind"]), shape[:1]),
-        characters=_padded(characters(example).astype(np.int32), shape[:1]),
-        mask=_padded(np.ones(k, bool), shape[:1]),
+        kind=pad_array(np.asarray(example["test_kind"]), shape[:1]),
+        characters=pad_array(characters(example).astype(np.int32), shape[:1]),
+        mask=pad_array(np.ones(k, bool), shape[:1]),
     )
     references = References(
-        duration_s=_padded(duration_s, shape),
-        std_s=_padded(np.asarray(example["std_s"], np.float32), shape),
-        is_usable=_padded(is_usable, shape),
+        duration_s=pad_array(duration_s, shape),
+        std_s=pad_array(np.asarray(example["std_s"], np.float32), shape),
+        is_usable=pad_array(is_usable, shape),
     )
-    execution = Execution(status=_padded(status, shape).T, duration_s=_padded(duration_s, shape).T)
+    execution = Execution(status=pad_array(status, shape).T, duration_s=pad_array(duration_s, shape).T)
     position = np.array(_judge(tests, references, execution))[:h]
     position[~is_usable[np.asarray(example["test_kind"]) == TestKind.OPTIMIZATION].any(axis=0)] = np.nan
     return position
@@ -46,12 +45,3 @@ def _environment() -> environment.Environment:
 @jax.jit
 def _judge(tests: Tests, references: References, execution: Execution) -> jax.Array:
     return environment.judge(_environment(), tests, references, execution).q
-
-
-def _bucket(size: int) -> int:
-    """The next power of two, so that few shapes are compiled for a whole dataset."""
-    return max(SMALLEST, 1 << (size - 1).bit_length())
-
-
-def _padded(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    return np.pad(values, [(0, wide - narrow) for wide, narrow in zip(shape, values.shape, strict=True)])

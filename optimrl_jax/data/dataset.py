@@ -1,6 +1,7 @@
 """Edge: reads a prepared DMC-Optim dataset (ArrayRecord through TFDS, no TensorFlow) as problem records.
 
-First step of every job: records go on to prompts, to the sandbox and, padded by `data.padding`, to the environment.
+First step of every job: records go on to prompts, to the sandbox and, padded (`environment.padding`), to the
+environment.
 """
 
 import dataclasses

@@ -4,10 +4,11 @@ env = environment.build("qp_ranked", threshold=0.3)
 outcome = environment.judge(env, tests, references, execution)
 """
 
+from optimrl_jax.environment.adjudication import Environment, build, judge
 from optimrl_jax.environment.checks import check, check_tau
-from optimrl_jax.environment.composition import Environment, build, judge
 from optimrl_jax.environment.families import FAMILIES, Family, family_named
 from optimrl_jax.environment.metrics import METRICS, Metric, ranking_metrics
+from optimrl_jax.environment.padding import bounded_shapes, shape_for
 from optimrl_jax.environment.presets import PRESETS, Preset, preset
 from optimrl_jax.environment.service import (
     FALLBACKS,
@@ -17,7 +18,6 @@ from optimrl_jax.environment.service import (
     service_named,
     under_state,
 )
-from optimrl_jax.environment.shapes import bounded_shapes, shape_for
 
 __all__ = [
     "FALLBACKS",

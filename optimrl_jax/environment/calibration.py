@@ -1,36 +1,68 @@
-"""Makes stored reference durations comparable with live ones: sanitize, calibrate, clamp. Candidates are left alone."""
+"""Makes stored reference durations comparable with live ones: sanitize, calibrate, clamp.
+
+First step of every environment, before filters, limits and rankings read a reference. Candidates are never transformed:
+they are measured on the live service, whose clock is the scale that references are brought to.
+"""
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
-from optimrl_jax.arrays import References
-from optimrl_jax.environment.order import ordered
-
-CAP_S = 10.0
+from optimrl_jax.arrays import CAP_S, References
+from optimrl_jax.environment.leaderboard import ordered
 
 
 def calibrated(references: References, *, alpha: float, beta_s: float) -> References:
-    """min(10, max(0, Gamma(psi(d)))) with Gamma(d) = alpha * d + beta_s and psi(d) = d if d > 0 else 10 (paper L2985).
+    """Bring stored durations to the live scale: min(10, max(0, Gamma(psi(d)))).
 
-    Seconds in [0, 10] on usable cells; unusable cells become +inf, so that they sort last.
+    Gamma(d) = alpha * d + beta_s, and psi(d) = d if d > 0, else the cap of 10 s (App. D.2). A recorded timeout
+    is a duration like any other here: it becomes 10 * alpha + beta_s, clamped.
+
+    Args:
+      references: `[*b, k, h]` stored seconds with their mask.
+      alpha: slope of Gamma, without unit.
+      beta_s: offset of Gamma, seconds.
+
+    Returns:
+      The references with seconds in [0, 10] on usable cells and +inf on all others, so that those sort last.
     """
     sanitized = jnp.where(references.duration_s > 0, references.duration_s, CAP_S)
     duration_s = jnp.clip(alpha * sanitized + beta_s, 0.0, CAP_S)
     return references._replace(duration_s=jnp.where(references.is_usable, duration_s, jnp.inf))
 
 
-def percentile(ordered_s: jnp.ndarray, count: jnp.ndarray, percent: float) -> jnp.ndarray:
-    """Percentile with linear interpolation of the first `count` values of each ascending row; +inf where count is 0."""
+def percentile(
+    ordered_s: Float[Array, "*k h"], count: Int[Array, "*k"], percent: float | Float[Array, ""]
+) -> Float[Array, "*k"]:
+    """Interpolate a percentile linearly among the first `count` values of each ascending row.
+
+    Args:
+      ordered_s: `[*k, h]` seconds in ascending order, unusable cells (+inf) last.
+      count: `[*k]` usable cells of each row.
+      percent: from 0 (the smallest value) to 100 (the largest).
+
+    Returns:
+      `[*k]` seconds; +inf where count is 0.
+    """
     last = jnp.maximum(count - 1, 0)
     position = jnp.asarray(percent, jnp.float32) / 100 * last
     below = jnp.floor(position).astype(jnp.int32)
     above = jnp.minimum(below + 1, last)
     low, high = (jnp.take_along_axis(ordered_s, index[..., None], axis=-1)[..., 0] for index in (below, above))
+    # Equal neighbours are taken as they are: high - low would be nan between two cells of +inf.
     value = jnp.where(above == below, low, low + (position - below) * (high - low))
     return jnp.where(count > 0, value, jnp.inf)
 
 
-def aggregate_duration(references: References, aggregate: str) -> jnp.ndarray:
-    """Mean or median reference duration of each test, [k] seconds; +inf where no reference is usable (L2990)."""
+def aggregate_duration(references: References, aggregate: str) -> Float[Array, " k"]:
+    """Aggregate the references of each test: A(D_t) of the duration filters (App. D.2).
+
+    Args:
+      references: `[k, h]` calibrated, +inf where unusable.
+      aggregate: "mean" or "median".
+
+    Returns:
+      `[k]` seconds; +inf where no reference is usable.
+    """
     usable = references.is_usable
     count = usable.sum(axis=-1)
     if aggregate == "median":

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from optimrl_jax.arrays import Execution, References, Status, TestKind, Tests
-from optimrl_jax.environment.calibration import CAP_S
+from optimrl_jax.arrays import CAP_S, Execution, References, Status, TestKind, Tests
 
 # A run that is stopped at the cap reports it with the clock's own excess.
 SLACK_S = 0.5

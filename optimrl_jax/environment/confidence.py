@@ -1,30 +1,27 @@
-"""Rewards that know how uncertain seconds are: stored deviations become probabilities (paper L2893).
+"""Rewards that know how uncertain seconds are: stored deviations become probabilities (App. C.12, "Storing standard
+deviation estimates").
 
 Every measured duration, of candidates and references alike, is drawn anew around its value and judged again; a gate
 then reads as the probability of passing it (for a leaderboard: of being under p_tau) and q as the expected position.
 Comparisons that the clock cannot decide are thereby softened, those that it can stay as they were.
 """
 
-import typing
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
-from optimrl_jax.arrays import Execution, Outcome, References, Status
-from optimrl_jax.environment.calibration import CAP_S
+from optimrl_jax.arrays import CAP_S, Execution, Outcome, References, Status
 
-if typing.TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
-Judge = Callable[[References, Execution], Outcome]
+JudgeOnce = Callable[[References, Execution], Outcome]
 
 # One fixed stream: equal programs earn equal rewards, and a replayed step earns what it did at first.
 SEED = 0
 SHORTEST_S = 1e-6
 
 
-def coefficient_of_variation(references: References) -> "Float[Array, 'k']":
+def coefficient_of_variation(references: References) -> Float[Array, " k"]:
     """Standard deviation over duration of the runs of a test: a share, pooled over its references; 0 without any.
 
     Recorded timeouts do not count: the cap has no deviation.
@@ -36,7 +33,7 @@ def coefficient_of_variation(references: References) -> "Float[Array, 'k']":
     return std_s / jnp.maximum(duration_s, SHORTEST_S)
 
 
-def redrawn(references: References, execution: Execution, key: jax.Array) -> tuple[References, Execution]:
+def redraw(references: References, execution: Execution, key: jax.Array) -> tuple[References, Execution]:
     """What the same programs might have measured: every duration with a normal error of its deviation.
 
     References have their own stored `std_s`; a candidate, run once, has the coefficient of variation of the test.
@@ -51,13 +48,13 @@ def redrawn(references: References, execution: Execution, key: jax.Array) -> tup
     )
 
 
-def outcomes(judge: Judge, references: References, execution: Execution, *, key: jax.Array, draws: int) -> Outcome:
+def outcomes(judge: JudgeOnce, references: References, execution: Execution, *, key: jax.Array, draws: int) -> Outcome:
     """The outcomes of `draws` redrawn measurements, every field [draws, r]: spread and quantiles of q, too."""
-    one = jax.vmap(lambda one_key: judge(*redrawn(references, execution, one_key)))
+    one = jax.vmap(lambda one_key: judge(*redraw(references, execution, one_key)))
     return one(jax.random.split(key, draws))
 
 
-def averaged(judge: Judge, references: References, execution: Execution, *, draws: int) -> Outcome:
+def average_outcomes(judge: JudgeOnce, references: References, execution: Execution, *, draws: int) -> Outcome:
     """Probability of passing as g and expected q, [r] in [0, 1]; c, c_strict and is_valid do not depend on seconds.
 
     The error of a probability is at most 1/(2 sqrt(draws)). Without deviations the outcome is the plain one.

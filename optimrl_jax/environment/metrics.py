@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from optimrl_jax.arrays import References
 from optimrl_jax.environment.calibration import percentile
-from optimrl_jax.environment.order import ordered
+from optimrl_jax.environment.leaderboard import ordered
 from optimrl_jax.environment.ranking import per_test_percentile
 
 if typing.TYPE_CHECKING:

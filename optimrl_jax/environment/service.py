@@ -13,8 +13,7 @@ import typing
 import jax
 import jax.numpy as jnp
 
-from optimrl_jax.arrays import Execution, Status, TestKind, Tests
-from optimrl_jax.environment.calibration import CAP_S
+from optimrl_jax.arrays import CAP_S, Execution, Status, TestKind, Tests
 
 if typing.TYPE_CHECKING:
     from jaxtyping import Array, Bool

@@ -7,21 +7,21 @@ beside the candidates. The two are compared here, and one of three leaderboards 
 import dataclasses
 
 import numpy as np
+from scipy import stats
 
-CAP_S = 10.0
+from optimrl_jax.arrays import CAP_S, AffineMap
 
 
 @dataclasses.dataclass(frozen=True)
 class Drift:
-    """How fresh reference durations stand against stored ones: fresh = alpha * stored + beta_s.
+    """How fresh reference durations stand against stored ones: fresh = map(stored).
 
     Fitted on cells that succeeded both times, each weighted by 1/stored**2, so that a 1 ms program counts as much as a
     1 s program (relative errors). `spearman` is the rank correlation of all pairs, `relative_rmse` the root mean square
     of (predicted - fresh) / fresh. With fewer than 3 pairs the map is the identity and the figures are nan.
     """
 
-    alpha: float
-    beta_s: float
+    map: AffineMap
     spearman: float
     relative_rmse: float
     pairs: int
@@ -32,14 +32,14 @@ def fit_drift(stored_s: np.ndarray, fresh_s: np.ndarray) -> Drift:
     if stored_s.shape != fresh_s.shape or stored_s.ndim != 1:
         raise ValueError(f"stored {stored_s.shape}, fresh {fresh_s.shape}: expected two 1-d arrays of equal length")
     if stored_s.size < 3 or np.ptp(stored_s) == 0:
-        return Drift(alpha=1.0, beta_s=0.0, spearman=float("nan"), relative_rmse=float("nan"), pairs=stored_s.size)
+        return Drift(map=AffineMap(), spearman=float("nan"), relative_rmse=float("nan"), pairs=stored_s.size)
     weight = 1 / np.maximum(stored_s, 1e-6)
     design = np.stack([stored_s, np.ones_like(stored_s)], axis=1) * weight[:, None]
     (alpha, beta_s), *_ = np.linalg.lstsq(design, fresh_s * weight, rcond=None)
-    relative = (alpha * stored_s + beta_s - fresh_s) / np.maximum(fresh_s, 1e-6)
+    fitted = AffineMap(float(alpha), float(beta_s))
+    relative = (fitted(stored_s) - fresh_s) / np.maximum(fresh_s, 1e-6)
     return Drift(
-        alpha=float(alpha),
-        beta_s=float(beta_s),
+        map=fitted,
         spearman=spearman(stored_s, fresh_s),
         relative_rmse=float(np.sqrt(np.mean(relative**2))),
         pairs=stored_s.size,
@@ -48,10 +48,9 @@ def fit_drift(stored_s: np.ndarray, fresh_s: np.ndarray) -> Drift:
 
 def spearman(left: np.ndarray, right: np.ndarray) -> float:
     """Rank correlation in [-1, 1] with average ranks for ties; nan where one side does not vary."""
-    ranks = [_average_ranks(values) for values in (left, right)]
-    if min(np.ptp(rank) for rank in ranks) == 0:
+    if min(np.ptp(values) for values in (left, right)) == 0:
         return float("nan")
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(stats.spearmanr(left, right).statistic)
 
 
 def stored(stored_s: np.ndarray, fresh_s: np.ndarray, drift: Drift) -> np.ndarray:
@@ -61,7 +60,7 @@ def stored(stored_s: np.ndarray, fresh_s: np.ndarray, drift: Drift) -> np.ndarra
 
 def affine(stored_s: np.ndarray, fresh_s: np.ndarray, drift: Drift) -> np.ndarray:
     """The durations of the dataset under the fitted map, clamped to [0, 10] s; timeouts stay at the cap."""
-    mapped = np.clip(drift.alpha * stored_s + drift.beta_s, 0.0, CAP_S)
+    mapped = np.clip(drift.map(stored_s), 0.0, CAP_S)
     return np.where(stored_s >= CAP_S, CAP_S, mapped)
 
 
@@ -71,9 +70,3 @@ def fresh(stored_s: np.ndarray, fresh_s: np.ndarray, drift: Drift) -> np.ndarray
 
 
 LEADERBOARDS = {"stored": stored, "affine": affine, "fresh": fresh}
-
-
-def _average_ranks(values: np.ndarray) -> np.ndarray:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return ((last - counts + last + 1) / 2)[inverse]

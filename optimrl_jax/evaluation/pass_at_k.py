@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from optimrl_jax.arrays import GATE_MARGIN
+
 
 def pass_at_k(n: np.ndarray, m: np.ndarray, k: int) -> np.ndarray:
     """1 - C(n - m, k)/C(n, k), elementwise in [0, 1], for m passing programs among n (paper L160).
@@ -22,7 +24,7 @@ def pass_at_k(n: np.ndarray, m: np.ndarray, k: int) -> np.ndarray:
     return 1 - missed
 
 
-def passing(c_strict: np.ndarray, q_qp: np.ndarray, tau: int) -> np.ndarray:
+def counts_at_tau(c_strict: np.ndarray, q_qp: np.ndarray, tau: float) -> np.ndarray:
     """Which samples count at p_tau, bool, elementwise: strictly correct and, below tau = 100, q_QP <= tau/100 (L155).
 
     p100 asks for nothing but correctness. A margin of 1e-6 forgives float32. Raises ValueError unless 0 < tau <= 100.
@@ -30,7 +32,7 @@ def passing(c_strict: np.ndarray, q_qp: np.ndarray, tau: int) -> np.ndarray:
     if not 0 < tau <= 100:
         raise ValueError(f"tau = {tau}: expected a percentile in (0, 100]")
     is_correct = np.asarray(c_strict) > 0
-    return is_correct if tau == 100 else is_correct & (np.asarray(q_qp) <= tau / 100 + 1e-6)
+    return is_correct if tau == 100 else is_correct & (np.asarray(q_qp) <= tau / 100 + GATE_MARGIN)
 
 
 def pass_at_k_table(c_strict: np.ndarray, q_qp: np.ndarray, ks: Sequence[int], taus: Sequence[int]) -> np.ndarray:
@@ -39,5 +41,5 @@ def pass_at_k_table(c_strict: np.ndarray, q_qp: np.ndarray, ks: Sequence[int], t
     The mean over the last axis is the paper's score; the last axis is what a bootstrap over problems resamples.
     """
     n = np.shape(c_strict)[-1]
-    counts = np.stack([passing(c_strict, q_qp, tau).sum(axis=-1) for tau in taus])
+    counts = np.stack([counts_at_tau(c_strict, q_qp, tau).sum(axis=-1) for tau in taus])
     return np.stack([pass_at_k(n, counts, k) for k in ks])

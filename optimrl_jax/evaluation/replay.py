@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from optimrl_jax import arrays, environment
-from optimrl_jax.data import padding
+from optimrl_jax.environment import padding
 from optimrl_jax.evaluation import leaderboards
 
 
@@ -27,13 +27,13 @@ class Replayed:
 _judge = jax.jit(environment.judge)
 
 
-def fresh_durations(record: padding.Record, status: np.ndarray, duration_s: np.ndarray) -> np.ndarray:
+def fresh_durations(record: padding.Record, runs: arrays.Execution) -> np.ndarray:
     """Reference durations of this timing pass as [k, h]; nan where a reference neither succeeded nor timed out.
 
-    `status` and `duration_s` are [h, k]: the references as candidates, in stored order.
+    `runs` is [h, k]: the references as candidates, in stored order.
     """
-    is_measured = np.isin(status, (arrays.Status.SUCCESS, arrays.Status.TIMEOUT)).T
-    return np.where(is_measured & record.is_usable, duration_s.T, np.nan)
+    is_measured = np.isin(runs.status, (arrays.Status.SUCCESS, arrays.Status.TIMEOUT)).T
+    return np.where(is_measured & record.is_usable, runs.duration_s.T, np.nan)
 
 
 def drift_of(records: Sequence[padding.Record], fresh_s: Sequence[np.ndarray]) -> leaderboards.Drift:
@@ -42,7 +42,7 @@ def drift_of(records: Sequence[padding.Record], fresh_s: Sequence[np.ndarray]) -
     for record, fresh_of_problem in zip(records, fresh_s, strict=True):
         is_optimization = (np.asarray(record.test_kind) == arrays.TestKind.OPTIMIZATION)[:, None]
         is_pair = is_optimization & record.is_usable & np.isfinite(fresh_of_problem)
-        is_pair &= (record.duration_s < leaderboards.CAP_S) & (np.nan_to_num(fresh_of_problem) < leaderboards.CAP_S)
+        is_pair &= (record.duration_s < arrays.CAP_S) & (np.nan_to_num(fresh_of_problem) < arrays.CAP_S)
         stored.append(record.duration_s[is_pair])
         fresh.append(fresh_of_problem[is_pair])
     return leaderboards.fit_drift(np.concatenate(stored).astype(float), np.concatenate(fresh).astype(float))
@@ -50,19 +50,18 @@ def drift_of(records: Sequence[padding.Record], fresh_s: Sequence[np.ndarray]) -
 
 def replay(
     records: Sequence[padding.Record],
-    samples: Mapping[int, tuple[np.ndarray, np.ndarray]],
+    samples: Mapping[int, arrays.Execution],
     *,
     env: environment.Environment,
     reference_s: Sequence[np.ndarray],
 ) -> Replayed:
-    """Outcomes of `samples[index of problem] = (status [n, k], duration_s [n, k])` under `env`.
+    """Outcomes of the executions [n, k] of each problem, `samples[index of problem]`, under `env`.
 
     `reference_s[index]` [k, h] is the leaderboard of the problem. All problems must have the same number of samples.
     """
     k, h = padding.shape_of(records)
     rows = []
     for index, record in enumerate(records):
-        status, duration_s = samples[index]
         usable = padding.pad_references(record, k, h)
         board = np.where(record.is_usable, reference_s[index], 0).astype(np.float32)
         padded = np.zeros((k, h), np.float32)
@@ -71,7 +70,7 @@ def replay(
             env,
             padding.pad_tests(record, k),
             usable._replace(duration_s=padded),
-            padding.pad_execution(status, duration_s, k),
+            padding.pad_execution(samples[index], k),
         )
         rows.append([np.asarray(part) for part in (outcome.c_strict, outcome.q, outcome.is_valid)])
     return Replayed(*(np.stack(column) for column in zip(*rows, strict=True)))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from optimrl_jax.evaluation.bootstrap import bootstrap_interval
-from optimrl_jax.evaluation.pass_at_k import pass_at_k
+from optimrl_jax.evaluation.pass_at_k import counts_at_tau, pass_at_k
 from optimrl_jax.evaluation.replay import Replayed
 
 Scores = dict[str, dict[str, dict[str, float]]]
@@ -17,9 +17,7 @@ def per_problem(replayed: Replayed, *, k: int, tau: int) -> np.ndarray:
     A sample counts if c_strict and, below tau = 100, q <= tau / 100; p100 is plain correctness. Faulted samples do not
     take part; a problem with fewer than k valid samples is nan.
     """
-    counts = replayed.is_valid & (replayed.c_strict > 0)
-    if tau < 100:
-        counts = counts & (replayed.q <= tau / 100 + 1e-6)
+    counts = replayed.is_valid & counts_at_tau(replayed.c_strict, replayed.q, tau)
     n, m = replayed.is_valid.sum(axis=1), counts.sum(axis=1)
     return np.where(n >= k, pass_at_k(np.maximum(n, k), m, k), np.nan)
 

@@ -11,33 +11,25 @@ import jax
 import numpy as np
 
 from optimrl_jax import environment
-from optimrl_jax.arrays import Execution, Outcome, References, Tests
+from optimrl_jax.arrays import AffineMap, Execution, Outcome, References, Tests
 from optimrl_jax.evaluation.pass_at_k import pass_at_k_table
 
 
-class Calibration(typing.NamedTuple):
-    """Gamma(d) = alpha * d + beta_s under a name such as s0."""
-
-    name: str
-    alpha: float
-    beta_s: float
-
-
-def line(
+def calibration_line(
     prefix: str, *, start: tuple[float, float], stop: tuple[float, float], count: int, first: int
-) -> list[Calibration]:
-    """`count` calibrations from `start` to `stop` (alpha, beta in s), evenly spaced and numbered from `first`."""
+) -> dict[str, AffineMap]:
+    """Space `count` calibrations Gamma evenly from `start` to `stop` (alpha, beta in s), numbered from `first`."""
     points = np.linspace(start, stop, count)
-    return [Calibration(f"{prefix}{first + index}", float(a), float(b)) for index, (a, b) in enumerate(points)]
+    return {f"{prefix}{first + index}": AffineMap(float(a), float(b)) for index, (a, b) in enumerate(points)}
 
 
 # The two grids of the paper's table at L2696.
-REWARD_CALIBRATIONS = line("ab", start=(0.594939, 0.054482), stop=(0.719699, 0.048993), count=8, first=1)
-SCORING_CALIBRATIONS = line("s", start=(0.701876, 0.049777), stop=(0.606033, 0.038306), count=10, first=0)
+REWARD_CALIBRATIONS = calibration_line("ab", start=(0.594939, 0.054482), stop=(0.719699, 0.048993), count=8, first=1)
+SCORING_CALIBRATIONS = calibration_line("s", start=(0.701876, 0.049777), stop=(0.606033, 0.038306), count=10, first=0)
 
 # Sweeps of one number with the other held, as in the paper's one-dimensional study (L2660).
-BETA_CALIBRATIONS = line("b", start=(0.7019, 0.0498), stop=(0.7019, 0.0344), count=7, first=0)
-ALPHA_CALIBRATIONS = line("a", start=(0.7019, 0.0498), stop=(0.5692, 0.0498), count=7, first=0)
+BETA_CALIBRATIONS = calibration_line("b", start=(0.7019, 0.0498), stop=(0.7019, 0.0344), count=7, first=0)
+ALPHA_CALIBRATIONS = calibration_line("a", start=(0.7019, 0.0498), stop=(0.5692, 0.0498), count=7, first=0)
 
 
 @jax.jit
@@ -47,20 +39,20 @@ def _judged(envs: environment.Environment, tests: Tests, references: References,
 
 def rescored(
     env: environment.Environment,
-    calibrations: Sequence[Calibration],
+    calibrations: Sequence[AffineMap],
     tests: Tests,
     references: References,
     execution: Execution,
 ) -> Outcome:
     """Outcomes of one problem's stored samples under each calibration, every field [calibrations, r]."""
-    envs = [dataclasses.replace(env, alpha=c.alpha, beta_s=c.beta_s) for c in calibrations]
+    envs = [dataclasses.replace(env, alpha=gamma.slope, beta_s=gamma.offset_s) for gamma in calibrations]
     stacked = jax.tree.map(lambda *values: np.asarray(values, np.float32), *envs)
     return _judged(stacked, tests, references, execution)
 
 
 def sensitivity(
     env: environment.Environment,
-    calibrations: Sequence[Calibration],
+    calibrations: Sequence[AffineMap],
     problems: Sequence[tuple[Tests, References, Execution]],
     *,
     ks: Sequence[int],
@@ -76,7 +68,7 @@ def sensitivity(
     return np.stack([pass_at_k_table(c, q_of, ks, taus).mean(axis=-1) for c, q_of in zip(c_strict, q, strict=True)])
 
 
-class Separation(typing.NamedTuple):
+class CalibrationSeparation(typing.NamedTuple):
     """Of a score matrix [reward calibrations, scoring calibrations]: `reward_spread` is max - min over rewards at each
     scoring point, `scoring_drop` first minus last scoring point of each reward; both in the scores' unit (L2836)."""
 
@@ -84,10 +76,10 @@ class Separation(typing.NamedTuple):
     scoring_drop: np.ndarray
 
 
-def separation(scores: np.ndarray) -> Separation:
+def calibration_separation(scores: np.ndarray) -> CalibrationSeparation:
     """Which of the two axes moves a score: the calibration of training or the one of scoring."""
     scores = np.asarray(scores, float)
-    return Separation(np.ptp(scores, axis=0), scores[:, 0] - scores[:, -1])
+    return CalibrationSeparation(np.ptp(scores, axis=0), scores[:, 0] - scores[:, -1])
 
 
 def relative_gain(scores: np.ndarray, baseline: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from optimrl_jax.arrays import Execution, References, Tests
-from optimrl_jax.data import padding
+from optimrl_jax.environment import padding
 
 
 class Problem(padding.Record, typing.Protocol):
@@ -42,7 +42,6 @@ def stored_problems(
         if problem.id not in by_problem:
             raise ValueError(f"problem {problem.id!r}: expected a stored sample of policy {policy!r}")
         own = sorted(by_problem[problem.id], key=lambda one: one.sample)
-        status, duration_s = (np.stack([getattr(one, field) for one in own]) for field in ("status", "duration_s"))
-        execution = padding.pad_execution(status, duration_s, k)
+        execution = padding.pad_execution(Execution.stack(own), k)
         found.append((padding.pad_tests(problem, k), padding.pad_references(problem, k, h), execution))
     return found

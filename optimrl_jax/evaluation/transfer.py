@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
-from scipy import stats
 
 from optimrl_jax import environment
 from optimrl_jax.arrays import Execution, References, Tests
 from optimrl_jax.environment import families
+from optimrl_jax.evaluation.leaderboards import spearman
 
 # Held while a column's own parameter moves: the limit of filtered tests and the tolerated share of timeouts.
 FILTERED_LIMIT_S = 0.5
@@ -105,6 +105,4 @@ def leaderboard_agreement(left: np.ndarray, right: np.ndarray) -> float:
     nan where one side does not tell the policies apart.
     """
     means = [block.mean(axis=1) for block in (left, right)]
-    if min(np.ptp(mean) for mean in means) == 0:
-        return float("nan")
-    return float(stats.spearmanr(*means).statistic)
+    return spearman(*means)

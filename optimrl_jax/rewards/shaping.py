@@ -3,8 +3,7 @@
 import typing
 
 from optimrl_jax import environment as environments
-from optimrl_jax.arrays import Execution, Outcome, References, Tests
-from optimrl_jax.environment.calibration import CAP_S
+from optimrl_jax.arrays import CAP_S, Execution, Outcome, References, Tests
 from optimrl_jax.rewards.compositions import COMPOSITIONS
 from optimrl_jax.rewards.naive_duration import NAIVE_COMPOSITIONS, mean_duration, naive_reward
 from optimrl_jax.rewards.quality_maps import QUALITY_MAPS

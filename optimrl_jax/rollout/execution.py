@@ -19,18 +19,6 @@ from sandbox import protocol
 
 _LOG = logging.getLogger(__name__)
 
-STATUS_OF_VERDICT = {
-    protocol.Verdict.SUCCESS: arrays.Status.SUCCESS,
-    protocol.Verdict.TIME_LIMIT: arrays.Status.TIMEOUT,
-    protocol.Verdict.SANDBOX_FAULT: arrays.Status.FAULT,
-    protocol.Verdict.WRONG_OUTPUT: arrays.Status.FAILURE,
-    protocol.Verdict.RUNTIME_ERROR: arrays.Status.FAILURE,
-    protocol.Verdict.COMPILE_ERROR: arrays.Status.FAILURE,
-    protocol.Verdict.MEMORY_LIMIT: arrays.Status.FAILURE,
-    protocol.Verdict.OUTPUT_LIMIT: arrays.Status.FAILURE,
-    protocol.Verdict.PROCESS_LIMIT: arrays.Status.FAILURE,
-}
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CandidateRun:
@@ -38,13 +26,12 @@ class CandidateRun:
 
     `status` int8[k] holds `arrays.Status` (NOT_RUN for tests that were not asked for or not reached), `duration_s`
     float32[k] the measured seconds (the service cap for a timeout, 0 where nothing ran). Stored seconds read as
-    slope * stored + offset_s in the state of the service that measured these.
+    drift(stored) in the state of the service that measured these.
     """
 
     status: np.ndarray
     duration_s: np.ndarray
-    slope: float = 1.0
-    offset_s: float = 0.0
+    drift: arrays.AffineMap = arrays.AffineMap()
 
 
 class Executor:
@@ -130,13 +117,13 @@ class Executor:
         status = np.full(len(record.test_input), int(arrays.Status.NOT_RUN), np.int8)
         duration_s = np.zeros(len(record.test_input), np.float32)
         for result in answer.results if answer else ():
-            status[result.test] = STATUS_OF_VERDICT[result.verdict]
+            status[result.test] = arrays.STATUS_OF_VERDICT[result.verdict]
             is_timeout = result.verdict is protocol.Verdict.TIME_LIMIT
             measured_s = result.wall_s if self._settings.duration == "wall" else result.cpu_s
-            duration_s[result.test] = protocol.SERVICE_CAP_S if is_timeout else measured_s
+            duration_s[result.test] = arrays.CAP_S if is_timeout else measured_s
         if answer is None or self._settings.calibration == "fixed":
             return CandidateRun(status=status, duration_s=duration_s)
-        return CandidateRun(status, duration_s, *sandbox_client.map_of(answer))
+        return CandidateRun(status, duration_s, arrays.AffineMap(*sandbox_client.map_of(answer)))
 
 
 def connect(settings: SandboxSettings, *, store: str) -> sandbox_client.Client:

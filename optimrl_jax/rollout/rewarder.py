@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from optimrl_jax import arrays, environment, rewards
-from optimrl_jax.data import padding
+from optimrl_jax.environment import padding
 from optimrl_jax.settings import Settings
 
 if typing.TYPE_CHECKING:
@@ -24,8 +24,7 @@ class Run(typing.Protocol):
 
     status: np.ndarray
     duration_s: np.ndarray
-    slope: float
-    offset_s: float
+    drift: arrays.AffineMap
 
 
 class Judged(typing.NamedTuple):
@@ -50,7 +49,7 @@ class Judge:
         self._seed, self._noise = settings.seed, settings.noise
         self._service = environment.service_named(settings.noise.service)
         self._under_state = jax.jit(environment.under_state)
-        nothing = padding.pad_execution(np.zeros((1, self._k), np.int8), np.zeros((1, self._k)), self._k)
+        nothing = arrays.Execution(np.zeros((1, self._k), np.int32), np.zeros((1, self._k), np.float32))
         # Traced once without running, so that an unknown name is refused here and not after the first rollouts.
         jax.eval_shape(self._judged, self._environment, self._tests[0], self._references[0], nothing)
         family = environment.family_named(settings.environment.family)
@@ -63,13 +62,12 @@ class Judge:
         `stream` 0 or 1 chooses between the correctness and the optimization reward of multitask compositions; `batch`
         numbers the rollouts and picks the random stream of injected timing noise.
         """
-        status, duration_s = (np.stack([getattr(run, name) for run in runs]) for name in ("status", "duration_s"))
-        execution = padding.pad_execution(status, duration_s, self._k)
+        execution = padding.pad_execution(arrays.Execution.stack(runs), self._k)
         tests, references = self._tests[problem], self._references[problem]
         execution = self._as_served(tests, execution, batch=batch, problem=problem)
-        maps = [(run.slope, run.offset_s) for run in runs]
+        maps = [run.drift for run in runs]
         found = {
-            drift: jax.tree.map(np.asarray, self._judged(self._under_drift(*drift), tests, references, execution))
+            drift: jax.tree.map(np.asarray, self._judged(self._under_drift(drift), tests, references, execution))
             for drift in dict.fromkeys(maps)
         }
         rows = [jax.tree.map(lambda column, n=n: column[n], found[drift]) for n, drift in enumerate(maps)]
@@ -77,10 +75,10 @@ class Judge:
         of_stream = judged.reward[:, stream] if judged.reward.ndim == 2 else judged.reward
         return judged._replace(reward=of_stream.astype(np.float32), is_valid=judged.is_valid & np.isfinite(of_stream))
 
-    def _under_drift(self, slope: float, offset_s: float) -> environment.Environment:
+    def _under_drift(self, drift: arrays.AffineMap) -> environment.Environment:
         """The environment whose calibration also takes a drift of the service into account."""
-        alpha, beta_s = self._environment.alpha, self._environment.beta_s
-        return dataclasses.replace(self._environment, alpha=slope * alpha, beta_s=slope * beta_s + offset_s)
+        gamma = drift.after(arrays.AffineMap(self._environment.alpha, self._environment.beta_s))
+        return dataclasses.replace(self._environment, alpha=gamma.slope, beta_s=gamma.offset_s)
 
     def _as_served(
         self, tests: arrays.Tests, execution: arrays.Execution, *, batch: int, problem: int

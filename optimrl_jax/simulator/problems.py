@@ -11,6 +11,7 @@ import numpy as np
 from optimrl_jax.arrays import References, Status, TestKind, Tests
 from optimrl_jax.environment.calibration import calibrated
 from optimrl_jax.environment.families import PERCENTS
+from optimrl_jax.environment.leaderboard import mean_rank_order
 
 
 class Problems(typing.NamedTuple):
@@ -80,9 +81,7 @@ def _ranked_limits(ordered_s: np.ndarray, order: np.ndarray, places: np.ndarray)
     usable = np.empty_like(is_usable)
     np.put_along_axis(usable, order, is_usable, axis=-1)
     tests_of = usable.sum(axis=1, dtype=np.int32)
-    total = places.sum(axis=1, dtype=np.int32).astype(np.float32)
-    mean_rank = np.where(tests_of > 0, total / np.maximum(tests_of, 1).astype(np.float32), np.inf)
-    position = np.argsort(np.argsort(mean_rank, axis=-1, kind="stable"), axis=-1).astype(np.int32)
+    position = mean_rank_order(places.sum(axis=1, dtype=np.int32), tests_of).astype(np.int32)
     position = np.take_along_axis(np.broadcast_to(position[:, None], order.shape), order, axis=-1)
     limits = []
     for percent in PERCENTS:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from optimrl_jax.arrays import Status, TestKind, Tests
-from optimrl_jax.data.padding import Record
+from optimrl_jax.environment.padding import Record
 from optimrl_jax.simulator.problems import Problems
 
 

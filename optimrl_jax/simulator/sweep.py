@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimrl_jax.arrays import References, Status, TestKind, Tests
+from optimrl_jax.arrays import GATE_MARGIN, References, Status, TestKind, Tests
 from optimrl_jax.environment import families, leaderboard
 from optimrl_jax.environment.calibration import percentile
 from optimrl_jax.environment.filters import FILTERS
@@ -24,8 +24,6 @@ from optimrl_jax.environment.limits import SHORTEST_S
 from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.problems import Prepared, Problems, prepare
 
-# Gates compare float32 shares with decimal constants; the same margin as in `environment.judge`.
-MARGIN = 1e-6
 # Cells of the [k, h] matrices in one batch: small enough for the caches, large enough to hide the dispatch.
 BATCH_CELLS = 1 << 18
 # NumPy sorts one batch while XLA judges another; a third in flight would only wait.
@@ -135,7 +133,7 @@ def _of_problem(problem: Prepared, candidate_s: jnp.ndarray) -> tuple[jnp.ndarra
     ranked = jax.vmap(lambda limit_s: _derived(limit_s, pool, *shared))(ranked_s)
 
     strict = c & ~jnp.any(is_soiled & pool[:, None], axis=0)
-    thresholds = _column(families.THRESHOLDS)[:, None] + MARGIN
+    thresholds = _column(families.THRESHOLDS)[:, None] + GATE_MARGIN
     qp = _leaderboard_percentile(problem, candidate_s)
     post = [strict & (~usable.any() | (q <= thresholds)) for q in (_mean_percentile(problem), qp)]
     columns = [block.reshape(-1, c.size) for block in (filtered, relative, ranked)]
@@ -152,7 +150,7 @@ def _is_late(status: jnp.ndarray, duration_s: jnp.ndarray, limit_s: jnp.ndarray)
 def _gate(late_count: jnp.ndarray, used_count: jnp.ndarray) -> jnp.ndarray:
     """g_to of every tolerance, on a new axis before the last: phi <= rho."""
     phi = late_count / jnp.maximum(used_count, 1)
-    return phi[..., None, :] <= _column(families.TOLERANCES)[:, None] + MARGIN
+    return phi[..., None, :] <= _column(families.TOLERANCES)[:, None] + GATE_MARGIN
 
 
 def _derived(limit_s, pool, c, is_soiled, is_late) -> jnp.ndarray:

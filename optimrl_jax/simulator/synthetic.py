@@ -6,10 +6,9 @@ part on large tests, as they do in DMC-Optim. Only shapes and quantiles are borr
 
 import numpy as np
 
-from optimrl_jax.arrays import Status, TestKind, Tests
+from optimrl_jax.arrays import CAP_S, Status, TestKind, Tests
 from optimrl_jax.simulator.problems import Problems
 
-CAP_S = 10.0
 # Chosen for the quantiles of the paper (L1919, L2660): median 0.099 s, p90 0.736 s, 7 % of the runs over 1 s.
 FLOOR_S = 0.03
 SCALE_S = 0.07

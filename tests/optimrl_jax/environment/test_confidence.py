@@ -71,6 +71,6 @@ def test_the_coefficient_of_variation_leaves_out_timeouts_and_failures():
 def test_a_status_survives_redrawing():
     references = References(np.ones((2, 1), np.float32), np.full((2, 1), 0.2, np.float32), np.ones((2, 1), bool))
     execution = Execution(np.array([[Status.TIMEOUT, Status.NOT_RUN]]), np.array([[10.0, 0.0]], np.float32))
-    _, redrawn = confidence.redrawn(references, execution, jax.random.key(1))
+    _, redrawn = confidence.redraw(references, execution, jax.random.key(1))
     np.testing.assert_array_equal(redrawn.status, execution.status)
     np.testing.assert_array_equal(redrawn.duration_s, execution.duration_s)

@@ -6,7 +6,7 @@ import pytest
 
 from optimrl_jax import arrays, environment
 from optimrl_jax.arrays import Status
-from optimrl_jax.data import padding
+from optimrl_jax.environment import padding
 from tests.optimrl_jax.environment import slow
 from tests.optimrl_jax.records import record
 
@@ -48,7 +48,11 @@ class Ragged:
         )
         references.duration_s[:k, :h] = self.duration_s[order]
         references.is_usable[:k, :h] = self.is_usable[order]
-        return tests, references, padding.pad_execution(self.status[:, order], self.candidate_s[:, order], K)
+        return (
+            tests,
+            references,
+            padding.pad_execution(arrays.Execution(self.status[:, order], self.candidate_s[:, order]), K),
+        )
 
 
 def options(family, seed):
@@ -107,7 +111,10 @@ def by_hand(candidate_s, *, family="qp_ranked", **numbers):
     env = environment.build(family, **numbers)
     k, h = padding.shape_of([entry])
     outcome = JUDGE(
-        env, padding.pad_tests(entry, k), padding.pad_references(entry, k, h), padding.pad_execution(status, seconds, k)
+        env,
+        padding.pad_tests(entry, k),
+        padding.pad_references(entry, k, h),
+        padding.pad_execution(arrays.Execution(status, seconds), k),
     )
     return {name: float(getattr(outcome, name)[0]) for name in outcome._fields}
 
@@ -132,7 +139,7 @@ def test_the_gate_opens_at_its_threshold():
 def test_a_problem_without_usable_references_is_not_ranked():
     entry = record(status=np.full((5, 4), Status.FAILURE, np.int8))
     k, h = padding.shape_of([entry])
-    execution = padding.pad_execution(np.zeros((1, 5), np.int8), np.full((1, 5), 0.5), k)
+    execution = padding.pad_execution(arrays.Execution(np.zeros((1, 5), np.int8), np.full((1, 5), 0.5)), k)
     outcome = JUDGE(
         environment.build("qp_ranked"), padding.pad_tests(entry, k), padding.pad_references(entry, k, h), execution
     )

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
 
 from optimrl_jax.arrays import References
-from optimrl_jax.environment import ranking
+from optimrl_jax.environment import leaderboard, ranking
 
 K, H, R = 7, 6, 4
 QP = {ties: jax.jit(lambda *arrays, ties=ties: ranking.qp(*arrays, ties=ties)) for ties in ("first", "average")}
@@ -100,3 +101,35 @@ def test_large_pools_need_no_quadratic_memory(ties):
     compiled = QP[ties].lower(References(*arrays), jax.ShapeDtypeStruct((r, k), jnp.float32)).compile()
     # A comparison of all pairs would hold k h h = 1.5 GB of bytes; a few copies of the pool are 2 MB each.
     assert compiled.memory_analysis().temp_size_in_bytes < 40 * k * h
+
+
+# Few distinct values, so that ties are everywhere; +inf marks unusable cells.
+ROWS = npst.arrays(np.float32, (3, 6), elements=st.sampled_from([0.0, 0.5, 1.0, 2.0, np.inf]))
+ordered, faster_and_tied = jax.jit(leaderboard.ordered), jax.jit(leaderboard.faster_and_tied)
+
+
+@settings(max_examples=50, deadline=None)
+@given(ROWS)
+def test_rows_come_out_in_ascending_order(rows):
+    np.testing.assert_array_equal(ordered(rows), np.sort(rows, axis=1))
+
+
+@settings(max_examples=50, deadline=None)
+@given(ROWS, ROWS)
+def test_faster_and_tied_are_counted_test_by_test(pool, values):
+    faster, tied = faster_and_tied(pool, values)
+    np.testing.assert_array_equal(faster, (pool[:, None, :] < values[:, :, None]).sum(axis=2))
+    np.testing.assert_array_equal(tied, (pool[:, None, :] == values[:, :, None]).sum(axis=2))
+
+
+def test_mean_ranks_that_one_float32_would_tie_are_told_apart():
+    """257 + 1/190 is behind 257 + 1/191 by 2.8e-5, less than the spacing of float32 there."""
+    total, tests = np.array([190 * 257 + 1, 191 * 257 + 1], np.int32), np.array([190, 191], np.int32)
+    assert np.float32(total[0]) / np.float32(190) == np.float32(total[1]) / np.float32(191)
+    for form in (np.asarray, jnp.asarray):
+        assert leaderboard.mean_rank_order(form(total), form(tests)).tolist() == [1, 0]
+
+
+def test_equal_mean_ranks_keep_their_order_and_unranked_ones_come_last():
+    order = leaderboard.mean_rank_order(np.array([[4, 0, 2, 1]]), np.array([[2, 0, 1, 3]]))
+    assert order.tolist() == [[1, 3, 2, 0]]

@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
+from optimrl_jax.arrays import AffineMap
 from optimrl_jax.evaluation import leaderboards
 
 
 def test_an_affine_drift_is_recovered_exactly():
     stored = np.array([0.001, 0.01, 0.1, 1.0, 5.0])
     drift = leaderboards.fit_drift(stored, 1.5 * stored + 0.002)
-    assert drift.alpha == pytest.approx(1.5)
-    assert drift.beta_s == pytest.approx(0.002)
+    assert drift.map.slope == pytest.approx(1.5)
+    assert drift.map.offset_s == pytest.approx(0.002)
     assert drift.spearman == pytest.approx(1.0)
     assert drift.relative_rmse == pytest.approx(0.0, abs=1e-9)
 
@@ -21,14 +22,14 @@ def test_short_programs_weigh_as_much_as_long_ones():
     fresh = stored + 0.001
     fresh[-1] = 4.0
     drift = leaderboards.fit_drift(stored, fresh)
-    predicted = drift.alpha * stored[:-1] + drift.beta_s
+    predicted = drift.map(stored[:-1])
     assert np.abs(predicted / fresh[:-1] - 1).max() < 0.25
 
 
 @pytest.mark.parametrize("pairs", [0, 2])
 def test_too_few_pairs_leave_the_durations_alone(pairs):
     drift = leaderboards.fit_drift(np.arange(1.0, pairs + 1), np.arange(2.0, pairs + 2))
-    assert (drift.alpha, drift.beta_s, drift.pairs) == (1.0, 0.0, pairs)
+    assert (drift.map, drift.pairs) == ((1.0, 0.0), pairs)
     assert np.isnan(drift.spearman)
 
 
@@ -46,7 +47,7 @@ def test_rank_correlation_by_hand():
 def test_each_leaderboard_does_what_its_name_says():
     stored = np.array([[0.1, 0.2, 10.0]])
     fresh = np.array([[0.3, np.nan, 10.0]])
-    drift = leaderboards.Drift(alpha=2.0, beta_s=0.05, spearman=1.0, relative_rmse=0.0, pairs=9)
+    drift = leaderboards.Drift(map=AffineMap(2.0, 0.05), spearman=1.0, relative_rmse=0.0, pairs=9)
     assert leaderboards.stored(stored, fresh, drift).tolist() == [[0.1, 0.2, 10.0]]
     assert leaderboards.affine(stored, fresh, drift)[0] == pytest.approx([0.25, 0.45, 10.0])
     assert leaderboards.fresh(stored, fresh, drift).tolist() == [[0.3, 0.2, 10.0]]

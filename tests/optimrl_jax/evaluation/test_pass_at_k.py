@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from optimrl_jax.evaluation.pass_at_k import pass_at_k, pass_at_k_table, passing
+from optimrl_jax.evaluation.pass_at_k import counts_at_tau, pass_at_k, pass_at_k_table
 
 
 @pytest.mark.parametrize(("n", "m", "k"), [(5, 0, 1), (5, 2, 1), (5, 2, 3), (5, 4, 2), (6, 6, 6), (4, 1, 4)])
@@ -61,4 +61,4 @@ def test_the_order_of_samples_changes_nothing():
 @pytest.mark.parametrize("tau", [0, -1, 101])
 def test_a_percentile_outside_its_range_is_refused(tau):
     with pytest.raises(ValueError, match="expected a percentile"):
-        passing(np.ones(2), np.zeros(2), tau)
+        counts_at_tau(np.ones(2), np.zeros(2), tau)

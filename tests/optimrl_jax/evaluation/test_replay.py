@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax import environment
-from optimrl_jax.arrays import Status
+from optimrl_jax.arrays import Execution, Status
 from optimrl_jax.evaluation import replay, scores
 from tests.optimrl_jax.records import ragged, record
 
@@ -17,7 +17,7 @@ def replayed(rows, *, entry=None):
     k = len(entry.test_input)
     status = np.stack([np.full(k, state, np.int8) for _, state in rows])
     duration_s = np.stack([np.full(k, seconds, np.float32) for seconds, _ in rows])
-    return replay.replay([entry], {0: (status, duration_s)}, env=ENV, reference_s=[entry.duration_s])
+    return replay.replay([entry], {0: Execution(status, duration_s)}, env=ENV, reference_s=[entry.duration_s])
 
 
 def test_samples_are_judged_against_the_leaderboard_given():
@@ -29,7 +29,7 @@ def test_samples_are_judged_against_the_leaderboard_given():
 
 def test_a_slower_leaderboard_moves_the_places():
     entry = record()
-    samples = {0: (np.zeros((1, 5), np.int8), np.full((1, 5), 0.035, np.float32))}
+    samples = {0: Execution(np.zeros((1, 5), np.int8), np.full((1, 5), 0.035, np.float32))}
     stored = replay.replay([entry], samples, env=ENV, reference_s=[entry.duration_s])
     slower = replay.replay([entry], samples, env=ENV, reference_s=[entry.duration_s * 2])
     assert (float(stored.q[0, 0]), float(slower.q[0, 0])) == pytest.approx((0.75, 0.25))
@@ -55,7 +55,7 @@ def test_fresh_durations_keep_only_what_was_measured_again():
     entry = record(status=np.array([[0, 0, 2, 0]] * 5, np.int8))
     status = np.zeros((4, 5), np.int8)
     status[3] = Status.FAILURE
-    fresh = replay.fresh_durations(entry, status, np.full((4, 5), 0.5, np.float32))
+    fresh = replay.fresh_durations(entry, Execution(status, np.full((4, 5), 0.5, np.float32)))
     assert np.isnan(fresh).tolist() == [[False, False, True, True]] * 5
 
 
@@ -64,5 +64,5 @@ def test_drift_reads_optimization_tests_alone():
     fresh = [np.where(p.test_kind[:, None] == 2, 2 * p.duration_s, 50 * p.duration_s) for p in problems]
     fresh = [np.where(p.duration_s >= 10, 10.0, seconds) for p, seconds in zip(problems, fresh, strict=True)]
     drift = replay.drift_of(problems, fresh)
-    assert drift.alpha == pytest.approx(2.0, rel=1e-3)
-    assert drift.beta_s == pytest.approx(0.0, abs=1e-5)
+    assert drift.map.slope == pytest.approx(2.0, rel=1e-3)
+    assert drift.map.offset_s == pytest.approx(0.0, abs=1e-5)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax import environment
+from optimrl_jax.arrays import AffineMap
 from optimrl_jax.evaluation import sensitivity
 from tests.optimrl_jax.simulator import ragged
 
@@ -29,15 +30,14 @@ def test_the_papers_grids_come_out():
     """ab3 and s5 of the table at L2696, to its six digits."""
     assert len(sensitivity.REWARD_CALIBRATIONS) == 8
     assert len(sensitivity.SCORING_CALIBRATIONS) == 10
-    ab3, s5 = sensitivity.REWARD_CALIBRATIONS[2], sensitivity.SCORING_CALIBRATIONS[5]
-    assert (ab3.name, s5.name) == ("ab3", "s5")
-    np.testing.assert_allclose(ab3[1:], (0.630585, 0.052914), atol=1e-6)
-    np.testing.assert_allclose(s5[1:], (0.648630, 0.043404), atol=1e-6)
+    ab3, s5 = sensitivity.REWARD_CALIBRATIONS["ab3"], sensitivity.SCORING_CALIBRATIONS["s5"]
+    np.testing.assert_allclose(ab3, (0.630585, 0.052914), atol=1e-6)
+    np.testing.assert_allclose(s5, (0.648630, 0.043404), atol=1e-6)
 
 
 def test_scoring_moves_the_published_scores_and_training_hardly_does():
     """L2836: spreads of 2.6 and 2.0 points for ranked p30, 1.2 and 2.9 for QP; drops of about 35 points."""
-    found = [sensitivity.separation(matrix) for matrix in (P30, QP)]
+    found = [sensitivity.calibration_separation(matrix) for matrix in (P30, QP)]
     np.testing.assert_allclose(found[0].reward_spread[:2], [2.6, 2.0], atol=1e-6)
     np.testing.assert_allclose(found[1].reward_spread[:2], [1.2, 2.9], atol=1e-6)
     assert all(34 < drop < 37 for one in found for drop in one.scoring_drop)
@@ -56,9 +56,9 @@ def test_rescoring_equals_judging_anew_under_each_calibration():
     group = ragged.problems(2, b=2)
     for index in range(2):
         problem = ragged.judged_form(group, index)
-        found = sensitivity.rescored(env, sensitivity.SCORING_CALIBRATIONS, *problem)
-        for row, one in enumerate(sensitivity.SCORING_CALIBRATIONS):
-            moved = environment.build("qp_ranked", threshold=0.5, alpha=one.alpha, beta_s=one.beta_s)
+        found = sensitivity.rescored(env, list(sensitivity.SCORING_CALIBRATIONS.values()), *problem)
+        for row, one in enumerate(sensitivity.SCORING_CALIBRATIONS.values()):
+            moved = environment.build("qp_ranked", threshold=0.5, alpha=one.slope, beta_s=one.offset_s)
             expected = jax.jit(environment.judge)(moved, *problem)
             for part, of_expected in zip(found, expected, strict=True):
                 np.testing.assert_allclose(part[row], of_expected, atol=1e-6)
@@ -67,7 +67,7 @@ def test_rescoring_equals_judging_anew_under_each_calibration():
 def test_shorter_references_make_the_same_runs_score_lower_except_at_p100():
     env, group = environment.build("qp_ranked"), ragged.problems(4, b=6, k=9, h=8)
     problems = [ragged.judged_form(group, index) for index in range(6)]
-    slow_to_fast = [sensitivity.Calibration(str(alpha), alpha, 0.0) for alpha in (1.5, 1.0, 0.7, 0.4, 0.2)]
+    slow_to_fast = [AffineMap(alpha, 0.0) for alpha in (1.5, 1.0, 0.7, 0.4, 0.2)]
     table = sensitivity.sensitivity(env, slow_to_fast, problems, ks=(1, 2), taus=(100, 50, 20))
     assert table.shape == (5, 2, 3)
     assert np.ptp(table[:, :, 0], axis=0) == pytest.approx(0)

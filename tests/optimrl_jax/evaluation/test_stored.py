@@ -44,7 +44,7 @@ def test_the_fast_policy_leads_the_heatmap_and_the_alpha_sweep(replayed):
     assert matrix[0, -1] > matrix[1, -1]
     env = environment.build("qp_ranked")
     scores = [
-        sensitivity.sensitivity(env, sensitivity.SCORING_CALIBRATIONS, own, ks=(1,), taus=(100, 30))
+        sensitivity.sensitivity(env, list(sensitivity.SCORING_CALIBRATIONS.values()), own, ks=(1,), taus=(100, 30))
         for own in (fast, slow)
     ]
     assert scores[0].shape == (10, 1, 2)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax import settings
+from optimrl_jax.arrays import AffineMap
 from optimrl_jax.checked_fields import freeze
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.execution import CandidateRun
@@ -66,7 +67,7 @@ def test_an_unknown_service_is_refused():
 
 def test_a_drifted_service_is_judged_against_references_as_they_read_there():
     # References of 10 to 40 ms take 25 to 85 ms there: a run of 50 ms stands where one of 22.5 ms stood before.
-    drifted = dataclasses.replace(RUNS[1], slope=2.0, offset_s=0.005)
+    drifted = dataclasses.replace(RUNS[1], drift=AffineMap(2.0, 0.005))
     before = dataclasses.replace(RUNS[1], duration_s=np.full(5, 0.0225, np.float32))
     graded = judge(reward={"composition": "two_gate_graded"})
     there, here, _ = graded(0, [drifted, before, RUNS[1]], stream=0, batch=0).reward

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 from optimrl_jax import environment
-from optimrl_jax.arrays import Status, Tests
+from optimrl_jax.arrays import References, Status, Tests
+from optimrl_jax.environment.calibration import calibrated
+from optimrl_jax.environment.limits import LIMITS
 from optimrl_jax.simulator.configurations import STAGES, configurations
 from optimrl_jax.simulator.problems import Problems, prepare
 from optimrl_jax.simulator.sweep import sweep
@@ -107,6 +109,25 @@ def test_ranked_limits_by_hand():
     prepared = prepare(Problems(tests, duration_s, np.zeros((1, 2, 3), np.int32)), alpha=1.0, beta_s=0.0)
     np.testing.assert_array_equal(prepared.places[0], [[0, 1, 2], [0, 1, 2]])
     np.testing.assert_allclose(prepared.ranked_limit_s[0, 5], [[2.0, 3.0], [1.5, 2.5]])
+
+
+def test_the_limits_of_large_pools_are_those_of_the_environment():
+    """191 tests x 516 references: B and A stand side by side with mean ranks that one float32 would tie.
+
+    Everybody else has one place on all tests; 257 of them are ahead of both. B is slower than A on test 0 and missing on
+    test 2, A is slower than B on test 1: 257 + 1/190 against 257 + 1/191, so that the best half holds A and not B.
+    """
+    duration_s = np.tile(np.concatenate([[2.575, 2.575], np.arange(1, 515) / 100]), (191, 1)).astype(np.float32)
+    duration_s[0, 0], duration_s[1, 1] = 2.577, 2.577
+    is_usable = np.ones(duration_s.shape, bool)
+    is_usable[2, 0] = False
+    tests = Tests(np.full((1, 191), 2, np.int32), np.zeros((1, 191), np.int32), np.ones((1, 191), bool))
+    status = np.where(is_usable, Status.SUCCESS, Status.FAILURE).astype(np.int32)
+    found = prepare(Problems(tests, duration_s[None], status[None]), alpha=1.0, beta_s=0.0)
+    references = calibrated(References(duration_s, np.zeros_like(duration_s), is_usable), alpha=1.0, beta_s=0.0)
+    limit_s = np.asarray(LIMITS["ranked"](references, 50.0, bound="max"))
+    np.testing.assert_array_equal(found.ranked_limit_s[0, 4, 0], limit_s)
+    assert limit_s[:3].tolist() == np.float32([2.575, 2.577, 2.575]).tolist()
 
 
 def test_a_sweep_of_nothing_is_refused():

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from optimrl_jax import arrays
-from optimrl_jax.data import padding
+from optimrl_jax.environment import padding
 from tests.optimrl_jax.records import ragged, record
 
 
 @pytest.mark.parametrize(("size", "expected"), [(0, 8), (1, 8), (8, 8), (9, 16), (16, 16), (17, 32), (3185, 4096)])
 def test_buckets_are_powers_of_two_that_hold_the_size(size, expected):
-    assert padding.bucket(size) == expected
+    assert padding.padded_size(size) == expected
 
 
 def test_a_negative_size_is_a_mistake():
     with pytest.raises(ValueError, match=r"size = -1"):
-        padding.bucket(-1)
+        padding.padded_size(-1)
 
 
 def test_shapes_of_a_whole_dataset_stay_few():
@@ -42,7 +42,7 @@ def test_characters_count_input_and_expected_output():
 
 
 def test_padded_tests_of_an_execution_were_not_run():
-    execution = padding.pad_execution(np.zeros((2, 5), np.int8), np.full((2, 5), 0.5), 8)
+    execution = padding.pad_execution(arrays.Execution(np.zeros((2, 5), np.int8), np.full((2, 5), 0.5)), 8)
     assert execution.status[:, 5:].tolist() == [[arrays.Status.NOT_RUN] * 3] * 2
     assert execution.duration_s[:, :5].tolist() == [[0.5] * 5] * 2
 
