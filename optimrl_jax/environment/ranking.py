@@ -1,7 +1,7 @@
 """Post-execution ranking of candidates against the reference pool: QAR and exact QP.
 
-App. D.2, "Post-execution ranking". Third stage of an environment: it takes calibrated references and measured seconds, and never changes either. Every
-function expects references with +inf where unusable, as `calibrated` leaves them.
+App. D.2, "Post-execution ranking". Third stage of an environment: it takes calibrated references and measured seconds,
+and never changes either. Every function expects references with +inf where unusable, as `calibrated` leaves them.
 """
 
 import jax

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax import environment, rewards
-from optimrl_jax.arrays import Execution, References, Tests
+from optimrl_jax.arrays import Execution, Outcome, References, Tests
 from tests.benchmarks import rewards as benchmark
 
 GUIDE = pathlib.Path(rewards.__file__).with_name("README.md")
@@ -74,7 +74,7 @@ def test_the_guides_corner_table_is_true():
     for composition, quality_map, cells in named:
         told = [float(cell) for cell in cells.split("|")]
         c, c_strict, g, q = (np.array(column, np.float32) for column in zip(*corners.values(), strict=True))
-        outcome = environment.composition.Outcome(c, c_strict, g, q, np.ones(5, bool))
+        outcome = Outcome(c, c_strict, g, q, np.ones(5, bool))
         options = {"quality_map": quality_map} if quality_map in rewards.QUALITY_MAPS else {}
         found = np.asarray(rewards.reward(outcome, composition, **options))
         np.testing.assert_allclose(found, told, atol=0.005, err_msg=composition)

@@ -114,8 +114,8 @@ def test_ranked_limits_by_hand():
 def test_the_limits_of_large_pools_are_those_of_the_environment():
     """191 tests x 516 references: B and A stand side by side with mean ranks that one float32 would tie.
 
-    Everybody else has one place on all tests; 257 of them are ahead of both. B is slower than A on test 0 and missing on
-    test 2, A is slower than B on test 1: 257 + 1/190 against 257 + 1/191, so that the best half holds A and not B.
+    Everybody else has one place on all tests; 257 of them are ahead of both. B is slower than A on test 0 and missing
+    on test 2, A is slower than B on test 1: 257 + 1/190 against 257 + 1/191, so that the best half holds A and not B.
     """
     duration_s = np.tile(np.concatenate([[2.575, 2.575], np.arange(1, 515) / 100]), (191, 1)).astype(np.float32)
     duration_s[0, 0], duration_s[1, 1] = 2.577, 2.577
