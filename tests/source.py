@@ -61,6 +61,30 @@ class Module:
     def classes(self) -> Iterator[ast.ClassDef]:
         return (node for node in self.tree.body if isinstance(node, ast.ClassDef))
 
+    @functools.cached_property
+    def private_names(self) -> frozenset[str]:
+        """Private names that the module defines: functions, classes, variables and attributes that it sets."""
+        named = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        names = {node.name for node in ast.walk(self.tree) if isinstance(node, named)}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                names.add(node.id if isinstance(node, ast.Name) else node.attr)
+        return frozenset(filter(_is_private, names))
+
+    @functools.cached_property
+    def foreign_private_names(self) -> frozenset[str]:
+        """Private names of others that it reads: as attributes, as imports, or as texts for `setattr`."""
+        names = {node.attr for node in ast.walk(self.tree) if isinstance(node, ast.Attribute)}
+        names |= {
+            alias.name for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+        }
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
+                names |= {
+                    text.value for text in node.args if isinstance(text, ast.Constant) and isinstance(text.value, str)
+                }
+        return frozenset(filter(_is_private, names)) - self.private_names
+
     def documented(self) -> Iterator[tuple[str, str]]:
         """Name and docstring of public functions, and of public methods of public classes, that have one."""
         methods = (
@@ -92,6 +116,10 @@ def import_graph(modules: list[Module]) -> dict[str, set[str]]:
         module.name: {target for name in module.imports if (target := _longest_prefix(name, names))} - {module.name}
         for module in modules
     }
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_"
 
 
 def _dotted(path: pathlib.Path, root: pathlib.Path) -> str:

@@ -65,3 +65,23 @@ def test_the_runner_uses_the_standard_library_and_what_travels_with_it():
 @pytest.mark.parametrize("module", SHIPPED, ids=name_of)
 def test_modules_stay_small(module):
     assert module.lines <= 400
+
+
+UNTIDY = ("tests.sandbox.", "tests.beam_pipelines.", "tests.optimrl_jax.model.")
+TESTS = [module for module in source.modules_of("tests") if not module.name.startswith(UNTIDY)]
+# The methods of a named tuple are public in spite of their names.
+OUR_PRIVATE_NAMES = {name for module in SHIPPED for name in module.private_names} - {"_replace", "_asdict", "_fields"}
+
+
+@pytest.mark.parametrize("module", SHIPPED + TESTS, ids=name_of)
+def test_private_names_stay_in_their_module(module):
+    offenders = module.foreign_private_names & OUR_PRIVATE_NAMES
+    assert not offenders, f"{name_of(module)} reads {sorted(offenders)} of another module: give it a public way"
+
+
+@pytest.mark.parametrize("module", TESTS, ids=name_of)
+def test_nothing_imports_from_a_test_module(module):
+    offenders = [name for name in module.imports if any(part.startswith("test_") for part in name.split(".")[:-1])]
+    assert not offenders, (
+        f"{name_of(module)} imports {offenders}: shared parts belong in conftest or a module beside it"
+    )
