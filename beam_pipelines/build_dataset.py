@@ -24,9 +24,9 @@ from beam_pipelines.records import Problem, Rejection
 from beam_pipelines.report import card, console, costs, manifest, stage_table
 from beam_pipelines.runners.dask_runner import DaskRunner
 from beam_pipelines.stages import filterability, split
-from optimrl_jax.checked_fields import freeze
-from optimrl_jax.command_line import ArgumentParser, run_command
 from optimrl_jax.errors import UserError, require
+from optimrl_jax.jobs.checked_fields import freeze
+from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 
 COMPLETE = "COMPLETE"
 STORE = "executions.sqlite"

@@ -14,9 +14,9 @@ import tensorflow_datasets as tfds
 
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import VIEWS
 from beam_pipelines.inspect_dataset import builder_of
-from optimrl_jax.command_line import ArgumentParser, run_command
 from optimrl_jax.errors import UserError, require
-from optimrl_jax.user_paths import existing_path
+from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.user_paths import existing_path
 
 ROWS_A_GROUP = 16
 

@@ -16,9 +16,9 @@ from beam_pipelines.build_dataset import COMPLETE, TRACES
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import NAME
 from beam_pipelines.report import console, dataset_statistics, figures, standings
 from beam_pipelines.report.stage_table import StageRow
-from optimrl_jax.command_line import ArgumentParser, run_command
 from optimrl_jax.errors import UserError, require
-from optimrl_jax.user_paths import existing_path
+from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.user_paths import existing_path
 
 Trace = Mapping[str, float]
 

@@ -5,7 +5,7 @@ Frozen and made of plain values, so that it pickles into workers and is written 
 
 import dataclasses
 
-from optimrl_jax.checked_fields import INNER_SHARE, NOT_NEGATIVE, POSITIVE, POSITIVE_SHARE, setting
+from optimrl_jax.jobs.checked_fields import INNER_SHARE, NOT_NEGATIVE, POSITIVE, POSITIVE_SHARE, setting
 
 
 @dataclasses.dataclass(frozen=True)

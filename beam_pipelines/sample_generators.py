@@ -17,8 +17,8 @@ from beam_pipelines.generators import endpoint, generator_prompt
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.pipeline import SOURCES
 from beam_pipelines.records import Problem
-from optimrl_jax.command_line import ArgumentParser, run_command
 from optimrl_jax.errors import require
+from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 

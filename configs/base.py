@@ -6,7 +6,7 @@ Meaning, unit and range of each field stand beside it in `optimrl_jax/settings.p
 import ml_collections
 
 from optimrl_jax import settings
-from optimrl_jax.checked_fields import thaw
+from optimrl_jax.jobs.checked_fields import thaw
 
 
 def get_config() -> ml_collections.ConfigDict:

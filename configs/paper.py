@@ -9,7 +9,7 @@ import ml_collections
 
 from configs import base
 from optimrl_jax import environment
-from optimrl_jax.checked_fields import thaw
+from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.model import families
 
 DATASET = "data/dmc_optim"

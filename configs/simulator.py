@@ -5,7 +5,7 @@ A prepared dataset instead: --config.problems.source=dataset --config.problems.d
 
 import ml_collections
 
-from optimrl_jax.checked_fields import thaw
+from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.simulator.settings import SimulatorSettings
 
 

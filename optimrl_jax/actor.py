@@ -15,9 +15,9 @@ from optimrl_jax import train
 from optimrl_jax.actors import messages
 from optimrl_jax.actors.rollout_worker import RemoteDesk, Worker
 from optimrl_jax.actors.rpc import Asker
-from optimrl_jax.command_line import Job, run_job
 from optimrl_jax.distributed.placement import Placement
 from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.rollout import execution
 from optimrl_jax.training import workdir
 

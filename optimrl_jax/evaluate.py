@@ -13,12 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optimrl_jax import arrays, environment, files
-from optimrl_jax.checked_fields import thaw
-from optimrl_jax.command_line import Job, run_job
+from optimrl_jax import arrays, environment
 from optimrl_jax.data import dataset
 from optimrl_jax.errors import UserError
 from optimrl_jax.evaluation import leaderboards, plots, records, replay, scores, tables
+from optimrl_jax.jobs import files
+from optimrl_jax.jobs.checked_fields import thaw
+from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.rollout import actor, execution
 from optimrl_jax.settings import Settings
 from optimrl_jax.training import checkpoints

@@ -17,12 +17,13 @@ from collections.abc import Sequence
 import numpy as np
 import rich.table
 
-from optimrl_jax import arrays, environment, files
-from optimrl_jax.checked_fields import thaw
-from optimrl_jax.command_line import Job, run_job
+from optimrl_jax import arrays, environment
 from optimrl_jax.data import dataset
 from optimrl_jax.errors import UserError
 from optimrl_jax.evaluation import replay, tables
+from optimrl_jax.jobs import files
+from optimrl_jax.jobs.checked_fields import thaw
+from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.rollout import execution, rewarder
 from optimrl_jax.settings import DataSettings, Settings
 

@@ -10,8 +10,8 @@ import sys
 
 import uvicorn
 
-from optimrl_jax.command_line import Job, run_job
 from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.serving import api
 from optimrl_jax.serving.batcher import Batcher
 from optimrl_jax.training import checkpoints

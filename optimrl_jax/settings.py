@@ -6,7 +6,7 @@ and raises `SettingsError` naming field, value and what was expected. Nothing pa
 
 import dataclasses
 
-from optimrl_jax.checked_fields import (
+from optimrl_jax.jobs.checked_fields import (
     NOT_NEGATIVE,
     OPEN_SHARE,
     PERCENT,

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from optimrl_jax import arrays
-from optimrl_jax.command_line import Job, run_job
 from optimrl_jax.data import chat, packing
 from optimrl_jax.data.corpus import Corpus, of_dataset, of_mix
 from optimrl_jax.distributed import multihost
 from optimrl_jax.errors import UserError
 from optimrl_jax.grpo import loss
+from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.model import decoder, pretrained
 from optimrl_jax.planning import dry_run
 from optimrl_jax.settings import DataSettings, ModelSettings, Settings

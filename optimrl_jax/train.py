@@ -15,12 +15,12 @@ import jax
 
 from optimrl_jax.actors import messages
 from optimrl_jax.actors.coordinator import Asynchronous
-from optimrl_jax.command_line import Job, run_job
 from optimrl_jax.data import dataset, prompts, stream
 from optimrl_jax.distributed import multihost, placement
 from optimrl_jax.errors import UserError
 from optimrl_jax.grpo.learner import Learner
 from optimrl_jax.grpo.loop import Supply, Synchronous, Training
+from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.model import pretrained
 from optimrl_jax.planning import dry_run
 from optimrl_jax.rollout import execution, rewarder

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from optimrl_jax import environment, rewards, settings
-from optimrl_jax.checked_fields import freeze, thaw
+from optimrl_jax.jobs.checked_fields import freeze, thaw
 from optimrl_jax.planning import dry_run
 from optimrl_jax.simulator.settings import SimulatorSettings
 

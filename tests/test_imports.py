@@ -16,7 +16,7 @@ IO_LIBRARIES = {
 }  # fmt: skip
 BEAM_MAY_IMPORT = (
     "sandbox.client", "sandbox.protocol", "optimrl_jax.environment", "optimrl_jax.arrays",
-    "optimrl_jax.errors", "optimrl_jax.checked_fields", "optimrl_jax.command_line", "optimrl_jax.user_paths",
+    "optimrl_jax.errors", "optimrl_jax.jobs",
 )  # fmt: skip
 
 

@@ -11,7 +11,8 @@ import tomllib
 import pytest
 
 import optimrl_jax
-from optimrl_jax import quickstart, scripts
+from optimrl_jax import quickstart
+from optimrl_jax.jobs import scripts
 from tests import source
 
 PROJECT = tomllib.loads((source.ROOT / "pyproject.toml").read_text())["project"]
@@ -62,7 +63,7 @@ def test_one_version_stands_everywhere():
 
 def test_a_command_without_its_library_names_the_extra(tmp_path):
     (tmp_path / "flax.py").write_text("raise ModuleNotFoundError('No module named flax', name='flax')")
-    program = "from optimrl_jax import scripts; scripts.train()"
+    program = "from optimrl_jax.jobs import scripts; scripts.train()"
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{source.ROOT}"}
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False

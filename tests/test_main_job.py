@@ -15,8 +15,9 @@ import jax
 import numpy as np
 import pytest
 
-from optimrl_jax import command_line, judge
+from optimrl_jax import judge
 from optimrl_jax.data import dataset
+from optimrl_jax.jobs import command_line
 from optimrl_jax.training import checkpoints
 
 ROOT = pathlib.Path(__file__).parents[1]

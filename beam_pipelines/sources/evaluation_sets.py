@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet
 
 from optimrl_jax.errors import UserError
-from optimrl_jax.user_paths import existing_path
+from optimrl_jax.jobs.user_paths import existing_path
 
 # LiveCodeBench says question_content, CodeContests description, others prompt or text.
 STATEMENT_FIELDS = ("statement", "question_content", "description", "prompt", "text")

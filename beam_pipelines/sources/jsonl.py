@@ -20,7 +20,7 @@ from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, Test
 from beam_pipelines.sources.reading import Broken, Reading, optional, required
 from optimrl_jax.arrays import TestKind
-from optimrl_jax.user_paths import existing_path
+from optimrl_jax.jobs.user_paths import existing_path
 
 LINES_A_BLOCK = 8
 

@@ -16,7 +16,7 @@ from beam_pipelines.records import Generator, Label, Problem, Rejection, Solutio
 from beam_pipelines.sources.reading import Broken, Reading, optional
 from optimrl_jax.arrays import TestKind
 from optimrl_jax.errors import require
-from optimrl_jax.user_paths import existing_path
+from optimrl_jax.jobs.user_paths import existing_path
 
 MANIFEST = "problem.yaml"
 LABEL_OF_FOLDER = {"accepted": Label.CORRECT, "wrong_answer": Label.INCORRECT, "run_time_error": Label.INCORRECT}

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from optimrl_jax.checked_fields import thaw
 from optimrl_jax.distributed.codec import MessageError
+from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.settings import Settings
 

@@ -14,9 +14,9 @@ import numpy as np
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from optimrl_jax import files
 from optimrl_jax.data import chat
 from optimrl_jax.errors import UserError
+from optimrl_jax.jobs import files
 
 FILE_NAME = "tokenizer.json"
 CONFIG_NAME, TEMPLATE_NAME = "tokenizer_config.json", "chat_template.jinja"

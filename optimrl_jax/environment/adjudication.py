@@ -12,13 +12,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from optimrl_jax.arrays import CAP_S, GATE_MARGIN, Execution, Outcome, References, Status, TestKind, Tests
-from optimrl_jax.checked_fields import freeze
 from optimrl_jax.environment.calibration import calibrated
 from optimrl_jax.environment.confidence import average_outcomes
 from optimrl_jax.environment.families import family_named
 from optimrl_jax.environment.filters import FILTERS
 from optimrl_jax.environment.limits import LIMITS
 from optimrl_jax.environment.ranking import RANKINGS
+from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.settings import EnvironmentSettings
 
 # Numbers are traced, so that a sweep over them compiles once; names and counts are structure.

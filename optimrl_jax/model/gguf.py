@@ -12,9 +12,9 @@ import numpy as np
 import tokenizers
 from gguf import quants
 
-from optimrl_jax.checked_fields import freeze
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.errors import SettingsError, UserError
+from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.model import decoder, layout, weights
 from optimrl_jax.settings import ModelSettings
 

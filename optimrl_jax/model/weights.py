@@ -17,7 +17,7 @@ import safetensors
 import safetensors.numpy
 
 from optimrl_jax.errors import SettingsError, UserError
-from optimrl_jax.files import write_json
+from optimrl_jax.jobs.files import write_json
 from optimrl_jax.model import decoder, hf_config, layout
 from optimrl_jax.settings import ModelSettings
 

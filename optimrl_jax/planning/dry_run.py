@@ -16,11 +16,11 @@ import rich.console
 import rich.table
 
 from optimrl_jax import environment, rewards
-from optimrl_jax.command_line import Job
 from optimrl_jax.data import corpus, packing
 from optimrl_jax.distributed import multihost, sharding
 from optimrl_jax.errors import UserError
 from optimrl_jax.grpo import batches, learner, loss
+from optimrl_jax.jobs.command_line import Job
 from optimrl_jax.model import decoder
 from optimrl_jax.planning import cost_model
 from optimrl_jax.settings import ModelSettings, Settings

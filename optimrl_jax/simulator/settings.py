@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from optimrl_jax.checked_fields import NOT_NEGATIVE, POSITIVE, SHARE, one_of, section, setting
+from optimrl_jax.jobs.checked_fields import NOT_NEGATIVE, POSITIVE, SHARE, one_of, section, setting
 
 
 @dataclasses.dataclass(frozen=True)

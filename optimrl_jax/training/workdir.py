@@ -12,10 +12,10 @@ import rich.console
 import rich.table
 import tensorboardX
 
-from optimrl_jax import files
 from optimrl_jax import settings as settings_lib
-from optimrl_jax.checked_fields import freeze, thaw
 from optimrl_jax.errors import UserError
+from optimrl_jax.jobs import files
+from optimrl_jax.jobs.checked_fields import freeze, thaw
 
 _LOG = logging.getLogger(__name__)
 POLICY_FILE = "policy.json"

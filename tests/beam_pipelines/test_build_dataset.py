@@ -15,7 +15,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from beam_pipelines import build_dataset, export_parquet
-from optimrl_jax.command_line import run_command
+from optimrl_jax.jobs.command_line import run_command
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.test_commands import run_quietly
 from tests.beam_pipelines.test_sources import parquet

@@ -7,7 +7,7 @@ import pytest
 
 from beam_pipelines import inspect_dataset, storage
 from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
-from optimrl_jax.command_line import run_command
+from optimrl_jax.jobs.command_line import run_command
 from tests.beam_pipelines.test_dmc_optim import SPLITS, timed
 
 NOTES = {f"{label}_pass_rate_{when}": 0.5 for label in ("correct", "incorrect") for when in ("before", "generated")}

@@ -8,7 +8,7 @@ import pytest
 
 from beam_pipelines import sample_generators
 from beam_pipelines.generators import generator_files, generator_prompt
-from optimrl_jax.command_line import run_command
+from optimrl_jax.jobs.command_line import run_command
 from tests.beam_pipelines import planted
 
 GOOD = json.dumps({"choices": [{"message": {"content": f"Here:\n```python\n{planted.SUM_GENERATOR}```"}}]})

@@ -32,7 +32,7 @@ from tests.source import Module
 CONFIGURATION = "configs.quickstart"
 CHAIN = (
     "optimrl_jax.train",
-    "optimrl_jax.command_line",
+    "optimrl_jax.jobs.command_line",
     "optimrl_jax.settings",
     CONFIGURATION,
     "configs.base",

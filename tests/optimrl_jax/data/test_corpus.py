@@ -2,10 +2,10 @@
 
 import pytest
 
-from optimrl_jax.checked_fields import freeze
 from optimrl_jax.data import tokenizer
 from optimrl_jax.data.corpus import most_microbatches, of_dataset, of_mix
 from optimrl_jax.errors import SettingsError, UserError
+from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.settings import Settings
 from tests.optimrl_jax.data import conversations
 

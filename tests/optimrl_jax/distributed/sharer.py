@@ -13,8 +13,8 @@ import sys
 
 import jax
 
-from optimrl_jax.checked_fields import freeze
 from optimrl_jax.distributed import multihost
+from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.settings import MeshSettings, ProcessSettings, Settings
 from tests.optimrl_jax.grpo.groups import SETTINGS
 
@@ -24,7 +24,7 @@ BESIDE = {"actors": 2, "ahead": 1, "checkpoint_every": 1}
 
 def supervise(own: Settings) -> None:
     from optimrl_jax import sft
-    from optimrl_jax.command_line import Job
+    from optimrl_jax.jobs.command_line import Job
 
     for steps in (2, 4):
         recipe = dataclasses.replace(own.sft, steps=steps)

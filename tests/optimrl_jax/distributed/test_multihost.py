@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from optimrl_jax import arrays, settings, sft
-from optimrl_jax.checked_fields import freeze
 from optimrl_jax.data.corpus import of_mix
 from optimrl_jax.distributed import multihost
 from optimrl_jax.errors import EXIT_USER_ERROR, SettingsError
 from optimrl_jax.grpo import loss
+from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.model import decoder
 from optimrl_jax.training import checkpoints
 from tests.optimrl_jax.actors import job

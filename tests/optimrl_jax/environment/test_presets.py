@@ -6,8 +6,8 @@ import importlib.resources
 import pytest
 
 from optimrl_jax import environment, rewards, settings
-from optimrl_jax.checked_fields import freeze
 from optimrl_jax.environment import presets
+from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.simulator.configurations import Configuration
 
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from optimrl_jax.arrays import Rollouts
-from optimrl_jax.checked_fields import freeze
+from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.rollout.groups import Group
 from optimrl_jax.settings import Settings
 from tests.optimrl_jax.model import tiny

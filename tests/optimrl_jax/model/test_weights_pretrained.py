@@ -11,10 +11,10 @@ import pytest
 import tokenizers
 
 from optimrl_jax import sft, train
-from optimrl_jax.command_line import Job
 from optimrl_jax.data import dataset
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.command_line import Job
 from optimrl_jax.model import pretrained, weights
 from optimrl_jax.settings import DataSettings, ModelSettings, Settings, SftSettings
 from optimrl_jax.training import checkpoints

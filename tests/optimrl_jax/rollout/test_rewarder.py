@@ -7,7 +7,7 @@ import pytest
 
 from optimrl_jax import settings
 from optimrl_jax.arrays import AffineMap
-from optimrl_jax.checked_fields import freeze
+from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.execution import CandidateRun
 from tests.optimrl_jax import records

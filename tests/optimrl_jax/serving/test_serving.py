@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 
 from beam_pipelines import sample_generators
-from optimrl_jax.command_line import run_command
+from optimrl_jax.jobs.command_line import run_command
 from optimrl_jax.serving import api
 from optimrl_jax.serving.batcher import Batcher, Question
 from optimrl_jax.settings import DataSettings

@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from optimrl_jax import command_line, simulate
+from optimrl_jax import simulate
 from optimrl_jax.errors import EXIT_USER_ERROR
+from optimrl_jax.jobs import command_line
 from optimrl_jax.simulator import online, report
 from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.settings import SimulatorSettings

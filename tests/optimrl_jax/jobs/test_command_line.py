@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from optimrl_jax import command_line
 from optimrl_jax.errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
+from optimrl_jax.jobs import command_line
 
 ROOT = pathlib.Path(__file__).parents[2]
 CONFIG = f"--config={ROOT / 'configs' / 'base.py'}"

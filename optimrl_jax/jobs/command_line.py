@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from absl import flags
 from ml_collections import config_flags
 
-from optimrl_jax.checked_fields import freeze
 from optimrl_jax.errors import UserError, exit_code
+from optimrl_jax.jobs.checked_fields import freeze
+from optimrl_jax.jobs.user_paths import writable_directory
 from optimrl_jax.settings import Settings
-from optimrl_jax.user_paths import writable_directory
 
 
 @dataclasses.dataclass(frozen=True)
