@@ -45,7 +45,7 @@ def main(job: Job) -> None:
         for name, _ in settings.evaluation.policies
     }
     results, paired = _scores(settings, replayed)
-    tables.show(tables.pass_table(results, paired, title=f"{len(problems)} held-out problems"))
+    tables.print_table(tables.pass_table(results, paired, title=f"{len(problems)} held-out problems"))
     _plot(settings, output, results)
     _summarize(job, results, paired, drift=drift, replayed=replayed, wall_s=time.monotonic() - started_s)
 
@@ -58,7 +58,7 @@ def _samples(
     key = _key(settings, problems)
     if records.stored_key(path) == key:
         _LOG.info("replaying the executions stored in %s", path)
-        return records.read(path)
+        return records.read_records(path)
     attempts = [
         (name, index, sample, program)
         for name, programs in _programs(settings, problems).items()
@@ -77,7 +77,7 @@ def _samples(
         for (name, index, sample, program), run in zip(shuffled, runs, strict=True)
     ]
     samples.sort(key=lambda s: (s.policy, s.problem_id, s.sample))
-    records.write(path, samples, key=key)
+    records.write_records(path, samples, key=key)
     return samples
 
 
@@ -95,7 +95,7 @@ def _programs(settings: Settings, problems: Sequence[dataset.ProblemRecord]) -> 
 
 def _leaderboards(
     settings: Settings, problems: Sequence[dataset.ProblemRecord], samples: Sequence[records.SampleRecord]
-) -> tuple[list[np.ndarray], leaderboards.Drift]:
+) -> tuple[list[np.ndarray], leaderboards.DriftFit]:
     """Reference durations to rank against, one array for each problem, and how the timing pass stood to the store."""
     of_problem: dict[str, list[records.SampleRecord]] = {}
     for sample in samples:
@@ -115,7 +115,7 @@ def _replay(
     problems: Sequence[dataset.ProblemRecord],
     samples: Sequence[records.SampleRecord],
     boards: Sequence[np.ndarray],
-) -> replay.Replayed:
+) -> replay.ReplayedSamples:
     index_of = {record.id: index for index, record in enumerate(problems)}
     rows: dict[int, list[records.SampleRecord]] = {}
     for sample in samples:
@@ -125,7 +125,7 @@ def _replay(
     return replay.replay(problems, stacked, env=env, reference_s=boards)
 
 
-def _scores(settings: Settings, replayed: dict[str, replay.Replayed]) -> tuple[dict, dict]:
+def _scores(settings: Settings, replayed: dict[str, replay.ReplayedSamples]) -> tuple[dict, dict]:
     options = {
         "ks": settings.evaluation.ks,
         "taus": settings.evaluation.taus,
@@ -152,8 +152,8 @@ def _summarize(
     results: dict,
     paired: dict,
     *,
-    drift: leaderboards.Drift,
-    replayed: dict[str, replay.Replayed],
+    drift: leaderboards.DriftFit,
+    replayed: dict[str, replay.ReplayedSamples],
     wall_s: float,
 ) -> None:
     settings = job.settings

@@ -11,11 +11,11 @@ import pathlib
 import statistics
 import sys
 import time
-import typing
 from collections.abc import Sequence
 
 import numpy as np
 import rich.table
+from jaxtyping import Float
 
 from optimrl_jax import arrays, environment
 from optimrl_jax.data import dataset
@@ -26,9 +26,6 @@ from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.rollout import execution, rewarder
 from optimrl_jax.settings import DataSettings, Settings
-
-if typing.TYPE_CHECKING:
-    from jaxtyping import Float
 
 _LOG = logging.getLogger(__name__)
 OPTIONS = {"programs": "JSON Lines: problem and program"}
@@ -102,7 +99,7 @@ def _asked_for(rows: Sequence[dict], data: DataSettings) -> list[dataset.Problem
 
 def _percentiles(
     record: dataset.ProblemRecord, runs: Sequence[execution.CandidateRun], settings: Settings
-) -> "Float[np.ndarray, 'r']":
+) -> Float[np.ndarray, " r"]:
     """Place of each program among the stored references, 0 the fastest, as the evaluation has it."""
     env = environment.build("qp_ranked", threshold=settings.environment.threshold, ties=settings.environment.ties)
     return replay.replay([record], {0: arrays.Execution.stack(runs)}, env=env, reference_s=[record.duration_s]).q[0]
@@ -135,7 +132,7 @@ def _summarize(job: Job, lines: Sequence[dict], *, wall_s: float) -> None:
     table = rich.table.Table("figure", "value", title="judged programs")
     for name, value in figures.items():
         table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
-    tables.show(table)
+    tables.print_table(table)
     files.write_json(job.workdir / "summary.json", figures | {"settings": thaw(job.settings)})
     _LOG.info("each program's verdicts and seconds: %s", job.workdir / "judged.jsonl")
 

@@ -16,17 +16,16 @@ from optimrl_jax.errors import UserError
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
-from optimrl_jax.simulator import diagnostics, online, plots, report, sampling
+from optimrl_jax.simulator import diagnostics, plots, report
 from optimrl_jax.simulator.configurations import configurations
-from optimrl_jax.simulator.problems import Problems
+from optimrl_jax.simulator.problems import Problems, stack_problems, synthetic
+from optimrl_jax.simulator.schedule import pass_curves, sample_schedule, step_positions
 from optimrl_jax.simulator.settings import ProblemSettings, SimulatorSettings
-from optimrl_jax.simulator.stack import stack
 from optimrl_jax.simulator.sweep import sweep
-from optimrl_jax.simulator.synthetic import synthetic
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Result:
+class SweepResult:
     """A finished sweep: curves [c, steps] over positions x, diagnostics and verdicts by name, each [c]."""
 
     x: np.ndarray
@@ -35,30 +34,30 @@ class Result:
 
 
 def main(job: Job) -> None:
-    """Writes `configurations.parquet`, plots and `summary.json` into the workdir."""
+    """Write `configurations.parquet`, plots and `summary.json` into the workdir."""
     started_s = time.monotonic()
     settings: SimulatorSettings = job.settings
     score_file = pathlib.Path(settings.online_scores) if settings.online_scores else report.PAPER_SCORES
     labels, names, scores = report.read_scores(score_file)
-    groups = load(settings.problems, seed=settings.seed)
-    result = run(groups, settings)
+    groups = load_problems(settings.problems, seed=settings.seed)
+    result = simulate_runs(groups, settings)
     every = configurations()
     try:
-        rows = online.rows_of(names, among=[one.name for one in every])
+        rows = diagnostics.configuration_rows(names, among=[one.name for one in every])
     except ValueError as error:
         raise UserError(f"{score_file}: {error}") from None
-    found = {name: result.columns[name] for name in diagnostics.METRICS}
-    matrix = online.correlate({name: values[rows] for name, values in found.items()}, scores)
+    found = {name: result.columns[name] for name in diagnostics.DIAGNOSTICS}
+    matrix = diagnostics.correlate({name: values[rows] for name, values in found.items()}, scores)
     _write(job.workdir, result, settings, labels=dict(zip(labels, rows, strict=True)))
-    report.show(
+    report.print_tables(
         report.family_table(every, result.columns),
         report.correlation_table(matrix, title=f"diagnostics against the scores of {len(rows)} online runs"),
     )
     _summarize(job.workdir, settings, result, matrix, groups=groups, wall_s=time.monotonic() - started_s)
 
 
-def load(settings: ProblemSettings, *, seed: int) -> list[Problems]:
-    """The problems to sweep over, grouped by padded shape; UserError where a dataset gives none."""
+def load_problems(settings: ProblemSettings, *, seed: int) -> list[Problems]:
+    """Load the problems to sweep over, grouped by padded shape; UserError where a dataset gives none."""
     if settings.source == "synthetic":
         if settings.problems == 0:
             raise UserError("problems.problems = 0: expected a positive number of synthetic problems")
@@ -68,31 +67,31 @@ def load(settings: ProblemSettings, *, seed: int) -> list[Problems]:
     ranked = [record for record in records if dataset.has_ranking(record)]
     if not ranked:
         raise UserError(f"{settings.directory}, split {settings.split!r}: expected a problem with usable durations")
-    return stack(ranked, shape_of=lambda record: padding.shape_of([record]))
+    return stack_problems(ranked, shape_of=lambda record: padding.shape_of([record]))
 
 
-def run(groups: list[Problems], settings: SimulatorSettings) -> Result:
-    """Sweep, schedule, curves and diagnostics."""
-    wanted = settings.schedule
-    if wanted.window > wanted.steps:
-        raise UserError(f"schedule.window = {wanted.window}: expected at most schedule.steps = {wanted.steps}")
+def simulate_runs(groups: list[Problems], settings: SimulatorSettings) -> SweepResult:
+    """Sweep all configurations and diagnose the curves of a simulated run."""
+    schedule = settings.schedule
+    if schedule.window > schedule.steps:
+        raise UserError(f"schedule.window = {schedule.window}: expected at most schedule.steps = {schedule.steps}")
     found = sweep(groups, alpha=settings.problems.alpha, beta_s=settings.problems.beta_s, on_batch=_progress())
     try:
-        rows = sampling.schedule(
+        rows = sample_schedule(
             found,
-            steps=wanted.steps,
-            problems=wanted.problems,
-            samples=wanted.samples,
-            band=wanted.band,
+            steps=schedule.steps,
+            problems=schedule.problems,
+            samples=schedule.samples,
+            band=schedule.band,
             seed=settings.seed,
         )
     except ValueError as error:
         raise UserError(str(error)) from None
-    x, curves = sampling.positions(wanted.steps), sampling.pass_curves(found, rows)
-    columns: dict[str, np.ndarray] = diagnostics.diagnose(curves, x, window=wanted.window)
+    x, curves = step_positions(schedule.steps), pass_curves(found, rows)
+    columns: dict[str, np.ndarray] = diagnostics.diagnose(curves, x, window=schedule.window)
     columns["degenerate"] = diagnostics.degeneracy(columns, **thaw(settings.degenerate))
-    columns["rank"] = diagnostics.rank(columns, columns["degenerate"])
-    return Result(x, curves, columns)
+    columns["rank"] = diagnostics.rank_configurations(columns, columns["degenerate"])
+    return SweepResult(x, curves, columns)
 
 
 def _progress():
@@ -108,7 +107,7 @@ def _progress():
     return on_batch
 
 
-def _write(workdir: pathlib.Path, result: Result, settings: SimulatorSettings, *, labels: dict[str, int]) -> None:
+def _write(workdir: pathlib.Path, result: SweepResult, settings: SimulatorSettings, *, labels: dict[str, int]) -> None:
     every = configurations()
     report.write_table(workdir / "configurations.parquet", every, result.columns, result.curves)
     curves = {label: result.curves[row] for label, row in labels.items()}

@@ -1,4 +1,4 @@
-"""What is wrong with arrays from outside, in one line, before they are judged. Plain NumPy."""
+"""Says in one line what is wrong with arrays from outside, before they are judged. Plain NumPy; changes nothing."""
 
 import numpy as np
 
@@ -9,11 +9,17 @@ SLACK_S = 0.5
 
 
 def check(tests: Tests, references: References, execution: Execution | None = None) -> None:
-    """Raises ValueError naming the array, the first offending value and what was expected; else does nothing.
+    """Check arrays before they are judged.
 
-    Shapes [k], [k, h] and [r, k] as in `judge`. Durations must be finite and not negative and lie under the cap of
-    10 s where they count (usable cells, executed tests); missing ones may be 0. No references, one reference or all of
-    them tied are fine: the ranking is then neutral, or has one position, or puts every tied candidate first.
+    Raises ValueError naming the array, the first offending value and what was expected. Durations must be finite and
+    not negative and lie under the cap of 10 s where they count (usable cells, executed tests); missing ones may be 0.
+    No references, one reference or all of them tied are fine: the ranking is then neutral, or has one position, or puts
+    every tied candidate first.
+
+    Args:
+      tests: `[k]`.
+      references: `[k, h]`.
+      execution: `[r, k]`; None checks the problem alone.
     """
     tests, references = (_as_numpy(part) for part in (tests, references))
     k, h = _shape("references.duration_s", references.duration_s, axes=2)
@@ -34,9 +40,9 @@ def check(tests: Tests, references: References, execution: Execution | None = No
 
 
 def check_tau(tau: float) -> float:
-    """The percent of p_tau as it is; raises ValueError outside [0, 100]."""
-    if not 0 <= tau <= 100:
-        raise ValueError(f"tau = {tau!r}: expected a percent in [0, 100]")
+    """Return the percent of p_tau unchanged; raises ValueError outside (0, 100]."""
+    if not 0 < tau <= 100:
+        raise ValueError(f"tau = {tau!r}: expected a percentile in (0, 100]")
     return tau
 
 

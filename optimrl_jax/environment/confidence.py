@@ -22,9 +22,15 @@ SHORTEST_S = 1e-6
 
 
 def coefficient_of_variation(references: References) -> Float[Array, " k"]:
-    """Standard deviation over duration of the runs of a test: a share, pooled over its references; 0 without any.
+    """Pool the coefficient of variation of each test over its references: summed deviations over summed durations.
 
     Recorded timeouts do not count: the cap has no deviation.
+
+    Args:
+      references: `[k, h]` stored seconds and standard deviations.
+
+    Returns:
+      `[k]` shares; 0 where no reference of the test was timed.
     """
     is_timed = references.is_usable & (references.duration_s > 0) & (references.duration_s < CAP_S)
     std_s, duration_s = (
@@ -34,10 +40,15 @@ def coefficient_of_variation(references: References) -> Float[Array, " k"]:
 
 
 def redraw(references: References, execution: Execution, key: jax.Array) -> tuple[References, Execution]:
-    """What the same programs might have measured: every duration with a normal error of its deviation.
+    """Draw what the same programs might have measured: every duration with a normal error of its deviation.
 
     References have their own stored `std_s`; a candidate, run once, has the coefficient of variation of the test.
     Timeouts, missing durations and statuses stay; durations stay positive and under the cap.
+
+    Args:
+      references: `[k, h]` stored seconds and standard deviations.
+      execution: `[r, k]` measured statuses and seconds.
+      key: one key, one result.
     """
     of_references, of_candidates = jax.random.split(key)
     is_measured = (execution.status == Status.SUCCESS) | (execution.status == Status.FAILURE)
@@ -48,18 +59,24 @@ def redraw(references: References, execution: Execution, key: jax.Array) -> tupl
     )
 
 
-def outcomes(judge: JudgeOnce, references: References, execution: Execution, *, key: jax.Array, draws: int) -> Outcome:
-    """The outcomes of `draws` redrawn measurements, every field [draws, r]: spread and quantiles of q, too."""
-    one = jax.vmap(lambda one_key: judge(*redraw(references, execution, one_key)))
-    return one(jax.random.split(key, draws))
+def redrawn_outcomes(
+    judge: JudgeOnce, references: References, execution: Execution, *, key: jax.Array, draws: int
+) -> Outcome:
+    """Judge `draws` redrawn measurements: every field of the outcome is `[draws, r]`, for spreads and quantiles."""
+    judge_draw = jax.vmap(lambda draw_key: judge(*redraw(references, execution, draw_key)))
+    return judge_draw(jax.random.split(key, draws))
 
 
 def average_outcomes(judge: JudgeOnce, references: References, execution: Execution, *, draws: int) -> Outcome:
-    """Probability of passing as g and expected q, [r] in [0, 1]; c, c_strict and is_valid do not depend on seconds.
+    """Average the outcomes of `draws` redrawn measurements: g is the probability of passing, q the expected position.
 
-    The error of a probability is at most 1/(2 sqrt(draws)). Without deviations the outcome is the plain one.
+    The standard error of a probability is at most 1 / (2 sqrt(draws)). Without deviations the outcome is the plain one;
+    c, c_strict and is_valid do not depend on seconds.
+
+    Returns:
+      One outcome, each field `[r]`.
     """
-    found = outcomes(judge, references, execution, key=jax.random.key(SEED), draws=draws)
+    found = redrawn_outcomes(judge, references, execution, key=jax.random.key(SEED), draws=draws)
     return Outcome(found.c[0], found.c_strict[0], found.g.mean(axis=0), found.q.mean(axis=0), found.is_valid[0])
 
 

@@ -1,4 +1,6 @@
-"""The twelve environment families of the table at L3143, as data: which filter, limit and ranking each one composes.
+"""The twelve environment families as data: which filter, limit and ranking each one composes.
+
+They are the rows of App. D.2, "Environment definitions and screened parameter ranges" (Table 38).
 
 A family is structure and therefore static under `jit`; the numbers that it uses are traced, so that one compiled
 program serves a whole sweep.
@@ -23,9 +25,15 @@ _MORE = frozenset({TestKind.ORIGINAL, TestKind.ADDED})
 class Family:
     """One row of the table.
 
-    `correctness` holds the kinds that decide c; `filter`, `limit` and `ranking` name functions of the modules of the
-    same names ("none" is neutral); `grid` maps the environment fields that the family reads to the values of the
-    paper's offline sweep, whose product is the number of its configurations.
+    Attributes:
+      name: what `build` calls it.
+      correctness: kinds of tests that decide c.
+      uses_optimization: whether optimization tests are executed and judged.
+      filter: a name of `filters.FILTERS`; "none" is neutral, here and below.
+      limit: a name of `limits.LIMITS`.
+      ranking: a name of `ranking.RANKINGS`.
+      grid: environment fields that the family reads, each with the values of the paper's offline sweep; the product of
+        their numbers is the number of the family's configurations.
     """
 
     name: str
@@ -67,7 +75,7 @@ FAMILIES: dict[str, Family] = {
 
 
 def family_named(name: str) -> Family:
-    """The family of that name; raises ValueError naming the choices."""
+    """Look up a family; raises ValueError naming the choices."""
     if name not in FAMILIES:
         raise ValueError(f"environment.family = {name!r}: expected one of {', '.join(FAMILIES)}")
     return FAMILIES[name]

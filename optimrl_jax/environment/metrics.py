@@ -1,4 +1,4 @@
-"""The 17 ranking scores of the screening study: seconds of one candidate -> one number (paper L3168-3268).
+"""The 17 ranking scores of the screening study: seconds of one candidate -> one number (App. D.3).
 
 Percentiles run from 0, fastest, to 100, slowest, with average ranks for ties. A score that needs more tests than there
 are is nan. References hold +inf where unusable, as `calibrated` leaves them.
@@ -11,49 +11,61 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
 from optimrl_jax.arrays import References
 from optimrl_jax.environment.calibration import percentile
 from optimrl_jax.environment.leaderboard import ordered
 from optimrl_jax.environment.ranking import per_test_percentile
 
-if typing.TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float
-
-# Trimming and filtering remove at least one test and are defined from this many on (L3193).
+# Trimming and filtering remove at least one test and are defined from this many on (App. D.3).
 FEWEST_TESTS = 5
 
 
-class Measured(typing.NamedTuple):
-    """One candidate beside its references on the tests T that both have seconds for."""
+class MeasuredCandidate(typing.NamedTuple):
+    """One candidate beside its references on the tests T that both have seconds for.
 
-    duration_s: "Float[Array, 'k']"
-    is_used: "Bool[Array, 'k']"
-    percentile: "Float[Array, 'k']"
+    Attributes:
+      duration_s: `[k]` the candidate's seconds.
+      is_used: `[k]` tests in T.
+      percentile: `[k]` places in 0..100, average ties.
+      references: `[k, h]` calibrated, +inf where unusable.
+      difficulty_s: `[k]` median stored seconds w_t.
+    """
+
+    duration_s: Float[Array, " k"]
+    is_used: Bool[Array, " k"]
+    percentile: Float[Array, " k"]
     references: References
-    difficulty_s: "Float[Array, 'k']"
+    difficulty_s: Float[Array, " k"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
     """A score and its direction."""
 
-    score: Callable[[Measured], jax.Array]
+    score: Callable[[MeasuredCandidate], jax.Array]
     is_higher_better: bool = False
 
 
 def ranking_metrics(
     references: References,
-    duration_s: "Float[Array, 'r k']",
+    duration_s: Float[Array, "r k"],
     *,
-    is_measured: "Bool[Array, 'r k']",
-    stored_s: "Float[Array, 'k h'] | None" = None,
-) -> dict[str, "Float[Array, 'r']"]:
-    """Every score of `METRICS` for each candidate; nan where it is undefined.
+    is_measured: Bool[Array, "r k"],
+    stored_s: Float[Array, "k h"] | None = None,
+) -> dict[str, Float[Array, " r"]]:
+    """Compute every score of `METRICS` for each candidate (App. D.3).
 
-    `references` are the calibrated pool of the optimization tests, `is_measured` marks the candidate's own usable
-    durations, and `stored_s` the durations before calibration, whose median is the difficulty w_t of the slopes
-    (default: the pool itself).
+    Args:
+      references: `[k, h]` the calibrated pool of the optimization tests, +inf where unusable.
+      duration_s: `[r, k]` seconds of the candidates.
+      is_measured: `[r, k]` marks their usable durations.
+      stored_s: `[k, h]` durations before calibration, whose median is the difficulty w_t of the slopes; the pool itself
+        where it is not given.
+
+    Returns:
+      `[r]` for each name; nan where a score is undefined.
     """
     pool_s = references.duration_s if stored_s is None else jnp.where(references.is_usable, stored_s, jnp.inf)
     difficulty_s = percentile(ordered(pool_s), references.is_usable.sum(axis=-1), 50.0)
@@ -61,36 +73,36 @@ def ranking_metrics(
 
     def scores(own_s: jax.Array, is_own: jax.Array, of_tests: jax.Array) -> dict[str, jax.Array]:
         is_used = is_own & references.is_usable.any(axis=-1)
-        measured = Measured(own_s, is_used, of_tests, references, difficulty_s)
+        measured = MeasuredCandidate(own_s, is_used, of_tests, references, difficulty_s)
         return {name: metric.score(measured) for name, metric in METRICS.items()}
 
     return jax.vmap(scores)(jnp.asarray(duration_s), jnp.asarray(is_measured), percentiles)
 
 
-def among(value: jax.Array, others: jax.Array, *, is_member: jax.Array) -> jax.Array:
-    """Pi(z, A): percentile in 0..100 of a value put among others, average ties (L3175); nan if either is undefined."""
+def percentile_among(value: jax.Array, others: jax.Array, *, is_member: jax.Array) -> jax.Array:
+    """Rank a value put among others: Pi(z, A) in 0..100, average ties (App. D.3); nan if either is undefined."""
     faster = (is_member & (others < value)).sum()
     tied = (is_member & (others == value)).sum()
     return jnp.where(is_member.any() & jnp.isfinite(value), 100 * (faster + tied / 2) / is_member.sum(), jnp.nan)
 
 
 def masked_mean(values: jax.Array, is_used: jax.Array) -> jax.Array:
-    """Mean where used; nan where nothing is."""
+    """Average where used; nan where nothing is."""
     return jnp.where(is_used, values, 0.0).sum() / jnp.where(is_used.any(), is_used.sum(), jnp.nan)
 
 
 def masked_median(values: jax.Array, is_used: jax.Array) -> jax.Array:
-    """Median where used; nan where nothing is."""
+    """Take the median where used; nan where nothing is."""
     return jnp.nanmedian(jnp.where(is_used, values, jnp.nan))
 
 
-def of_percentiles(measured: Measured, *, summary: Callable) -> jax.Array:
-    """Mean or median per-test percentile."""
+def summarize_percentiles(measured: MeasuredCandidate, *, summary: Callable) -> jax.Array:
+    """Summarize per-test percentiles by their mean or median."""
     return summary(measured.percentile, measured.is_used)
 
 
-def trimmed_mean(measured: Measured) -> jax.Array:
-    """Mean without the max(1, floor(|T|/10)) lowest and highest percentiles."""
+def trimmed_mean(measured: MeasuredCandidate) -> jax.Array:
+    """Average percentiles without the max(1, floor(|T|/10)) lowest and highest."""
     tests = measured.is_used.sum()
     cut = jnp.maximum(1, tests // 10)
     place = _places(measured.percentile, measured.is_used)
@@ -98,27 +110,29 @@ def trimmed_mean(measured: Measured) -> jax.Array:
     return jnp.where(tests >= FEWEST_TESTS, masked_mean(measured.percentile, kept), jnp.nan)
 
 
-def log_mean(measured: Measured) -> jax.Array:
-    """Mean percentile of log-durations: ranks keep their order under the logarithm, so that only tests with a positive
-    duration count and the rest is the mean percentile."""
+def log_mean(measured: MeasuredCandidate) -> jax.Array:
+    """Average percentiles of log-durations.
+
+    Ranks keep their order under the logarithm: this is the mean percentile over tests with a positive duration.
+    """
     return masked_mean(measured.percentile, measured.is_used & (measured.duration_s > 0))
 
 
-def top_share(measured: Measured, *, percent: float) -> jax.Array:
-    """Percent of tests on which the candidate lands below that percentile: higher is better."""
+def top_share(measured: MeasuredCandidate, *, percent: float) -> jax.Array:
+    """Count the tests on which the candidate lands below that percentile, in percent: higher is better."""
     return 100 * masked_mean(measured.percentile < percent, measured.is_used)
 
 
-def total_duration(measured: Measured) -> jax.Array:
-    """Percentile of the candidate's total among the totals of references, each over its usable tests of T."""
+def total_duration(measured: MeasuredCandidate) -> jax.Array:
+    """Rank the candidate's total seconds among the totals of references, each over its usable tests of T."""
     usable, duration_s = _on_used_tests(measured)
     totals_s = duration_s.sum(axis=0)
     own_s = jnp.where(measured.is_used, measured.duration_s, 0.0).sum()
-    return among(own_s, totals_s, is_member=usable.any(axis=0))
+    return percentile_among(own_s, totals_s, is_member=usable.any(axis=0))
 
 
-def slope(measured: Measured, *, has_intercept: bool) -> jax.Array:
-    """Percentile of the slope of seconds over difficulty among the slopes of references; least squares (L3216).
+def slope(measured: MeasuredCandidate, *, has_intercept: bool) -> jax.Array:
+    """Rank the least-squares slope of seconds over difficulty among the slopes of references (App. D.3).
 
     A slope needs difficulties that differ (with an intercept) or one that is positive (without).
     """
@@ -126,17 +140,17 @@ def slope(measured: Measured, *, has_intercept: bool) -> jax.Array:
     fit = functools.partial(_slope, difficulty_s=measured.difficulty_s, has_intercept=has_intercept)
     own = fit(jnp.where(measured.is_used, measured.duration_s, 0.0), measured.is_used)
     slopes = jax.vmap(fit, in_axes=(1, 1))(duration_s, usable)
-    return among(own, slopes, is_member=jnp.isfinite(slopes))
+    return percentile_among(own, slopes, is_member=jnp.isfinite(slopes))
 
 
-def win_rate(measured: Measured, *, summary: Callable) -> jax.Array:
-    """Share of tests in [0, 1] on which the candidate beats the mean or the median reference: higher is better."""
+def reference_win_share(measured: MeasuredCandidate, *, summary: Callable) -> jax.Array:
+    """Share the tests, in [0, 1], on which the candidate beats the mean or median reference: higher is better."""
     bar_s = jax.vmap(summary)(measured.references.duration_s, measured.references.is_usable)
     return masked_mean(measured.duration_s < bar_s, measured.is_used)
 
 
-def filtered(measured: Measured, *, easiest: float, hardest: float, summary: Callable) -> jax.Array:
-    """Mean or median percentile without a share of the easiest or hardest tests by mean reference seconds."""
+def without_tests(measured: MeasuredCandidate, *, easiest: float, hardest: float, summary: Callable) -> jax.Array:
+    """Summarize percentiles without a share of the easiest or hardest tests by mean reference seconds."""
     tests = measured.is_used.sum()
     mean_s = jax.vmap(masked_mean)(measured.references.duration_s, measured.references.is_usable)
     place = _places(mean_s, measured.is_used)
@@ -152,7 +166,7 @@ def _places(values: jax.Array, is_used: jax.Array) -> jax.Array:
     return jnp.argsort(jnp.argsort(jnp.where(is_used, values, jnp.inf), stable=True))
 
 
-def _on_used_tests(measured: Measured) -> tuple[jax.Array, jax.Array]:
+def _on_used_tests(measured: MeasuredCandidate) -> tuple[jax.Array, jax.Array]:
     usable = measured.references.is_usable & measured.is_used[:, None]
     return usable, jnp.where(usable, measured.references.duration_s, 0.0)
 
@@ -171,8 +185,8 @@ SUMMARIES = {"mean": masked_mean, "median": masked_median}
 FILTERED = {"without_easiest_10": (0.1, 0.0), "without_hardest_25": (0.0, 0.25), "without_hardest_50": (0.0, 0.5)}
 
 METRICS: dict[str, Metric] = {
-    "mean_percentile": Metric(functools.partial(of_percentiles, summary=masked_mean)),
-    "median_percentile": Metric(functools.partial(of_percentiles, summary=masked_median)),
+    "mean_percentile": Metric(functools.partial(summarize_percentiles, summary=masked_mean)),
+    "median_percentile": Metric(functools.partial(summarize_percentiles, summary=masked_median)),
     "trimmed_mean_percentile": Metric(trimmed_mean),
     "log_mean_percentile": Metric(log_mean),
     "top_25_share": Metric(functools.partial(top_share, percent=25.0), is_higher_better=True),
@@ -180,11 +194,11 @@ METRICS: dict[str, Metric] = {
     "total_duration": Metric(total_duration),
     "slope_with_intercept": Metric(functools.partial(slope, has_intercept=True)),
     "slope_without_intercept": Metric(functools.partial(slope, has_intercept=False)),
-    "mean_win_rate": Metric(functools.partial(win_rate, summary=masked_mean), is_higher_better=True),
-    "median_win_rate": Metric(functools.partial(win_rate, summary=masked_median), is_higher_better=True),
+    "mean_win_rate": Metric(functools.partial(reference_win_share, summary=masked_mean), is_higher_better=True),
+    "median_win_rate": Metric(functools.partial(reference_win_share, summary=masked_median), is_higher_better=True),
 } | {
     f"{name}_percentile_{dropped}": Metric(
-        functools.partial(filtered, easiest=easiest, hardest=hardest, summary=summary)
+        functools.partial(without_tests, easiest=easiest, hardest=hardest, summary=summary)
     )
     for name, summary in SUMMARIES.items()
     for dropped, (easiest, hardest) in FILTERED.items()

@@ -1,7 +1,7 @@
-"""The rows that the paper trained, under the names that its tables give them (L257, L351, L511, L575).
+"""The rows that the paper trained, under the names that its tables give them (Tables 1 to 4).
 
 Each preset holds the fields of `settings.EnvironmentSettings` and `settings.RewardSettings` that the row sets. Rows
-whose limit and tolerance the tables leave out use 0.5 s and 10 % (L2995-3060); the percent of relative filters is the
+whose limit and tolerance the tables leave out use 0.5 s and 10 % (App. D.2); the percent of relative filters is the
 share of slow tests that is dropped; "top 30 %" of timeouts is the percentile p_lambda.
 """
 
@@ -29,7 +29,7 @@ def _row(family: str, *, reward: Fields = BINARY, **fields: typing.Any) -> Prese
 
 
 def _rewards_of(prefix: str, environment: Fields) -> dict[str, Preset]:
-    """The reward-composition sweep over one environment (table at L511)."""
+    """The reward-composition sweep over one environment (Table 3)."""
     return {
         f"{prefix}_{name}": Preset(environment=dict(environment), reward=reward)
         for form in ("collapsed", "two_gate", "blend", "optimization_only", "multitask")
@@ -71,7 +71,7 @@ REWARD_ROWS: dict[str, Preset] = {
     },
 }
 
-# Raw seconds on the tests of standard RLVR, or with all added tests (L2057).
+# Raw seconds on the tests of standard RLVR, or with all added tests (Table 24).
 NAIVE_ROWS: dict[str, Preset] = {
     f"naive_{source}_{duration_map}": _row(family, reward={"composition": f"naive_{source}_{duration_map}"})
     for source, family in (("base", "rlvr"), ("optimization", "mc_mo"))
@@ -82,7 +82,7 @@ PRESETS: dict[str, Preset] = ENVIRONMENT_ROWS | REWARD_ROWS | NAIVE_ROWS
 
 
 def preset(name: str) -> Preset:
-    """The trained row of that name; raises ValueError naming the choices."""
+    """Look up a trained row; raises ValueError naming the choices."""
     if name not in PRESETS:
         raise ValueError(f"preset = {name!r}: expected one of {', '.join(PRESETS)}")
     return PRESETS[name]

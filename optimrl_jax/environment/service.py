@@ -1,4 +1,4 @@
-"""What a timing service in another state would have returned for the same programs (paper L2885-2892).
+"""What a timing service in another state would have returned for the same programs (App. C.12).
 
 Rollouts stay fixed; statuses and seconds are those of a slower, noisier or failing service. With a fresh key for each
 step this is timing noise injected into training, with a list of states it is their replay. Intended limits are not
@@ -8,45 +8,47 @@ touched here: judging the new seconds applies them again.
 import dataclasses
 import functools
 import math
-import typing
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool
 
 from optimrl_jax.arrays import CAP_S, Execution, Status, TestKind, Tests
-
-if typing.TYPE_CHECKING:
-    from jaxtyping import Array, Bool
 
 # Around this many seconds the additional noise on short tests fades.
 SHORT_S = 0.1
 SHORTEST_S = 1e-6
 
 
-def discard(status, is_lost, is_optimization, quarantine_share):
-    """A lost test is a fault, which masks the rollout."""
+def mask_lost(status, is_lost, is_optimization, quarantine_share):
+    """Make every lost test a fault, which masks the rollout."""
     return jnp.where(is_lost, Status.FAULT, status)
 
 
-def conservative(status, is_lost, is_optimization, quarantine_share):
-    """The paper's fallback (L2251): local runs recover verdicts, but a success on an optimization test is a timeout."""
+def recover_verdicts(status, is_lost, is_optimization, quarantine_share):
+    """Recover verdicts locally, but call a success on an optimization test a timeout: the paper's way (App. C.4)."""
     return jnp.where(is_lost & is_optimization & (status == Status.SUCCESS), Status.TIMEOUT, status)
 
 
-def timeout(status, is_lost, is_optimization, quarantine_share):
-    """Every lost test is a timeout: correct programs then fail with probability 1 - (1 - f)^n (L2263)."""
+def lost_as_timeouts(status, is_lost, is_optimization, quarantine_share):
+    """Make every lost test a timeout: correct programs then fail with probability 1 - (1 - f)^n (App. C.5)."""
     return jnp.where(is_lost, Status.TIMEOUT, status)
 
 
-def quarantine(status, is_lost, is_optimization, quarantine_share):
-    """The conservative fallback, until more than `quarantine_share` of all tests are lost: then all are faults."""
+def mask_bursts(status, is_lost, is_optimization, quarantine_share):
+    """Recover verdicts until more than `quarantine_share` of all tests are lost; then make every test a fault."""
     was_run = status != Status.NOT_RUN
     lost_share = (is_lost & was_run).sum() / jnp.maximum(was_run.sum(), 1)
-    settled = conservative(status, is_lost, is_optimization, quarantine_share)
+    settled = recover_verdicts(status, is_lost, is_optimization, quarantine_share)
     return jnp.where(lost_share > quarantine_share, jnp.where(was_run, Status.FAULT, settled), settled)
 
 
-FALLBACKS = {f.__name__: f for f in (discard, conservative, timeout, quarantine)}
+FALLBACKS = {
+    "discard": mask_lost,
+    "conservative": recover_verdicts,
+    "timeout": lost_as_timeouts,
+    "quarantine": mask_bursts,
+}
 
 
 @functools.partial(
@@ -60,9 +62,18 @@ FALLBACKS = {f.__name__: f for f in (discard, conservative, timeout, quarantine)
 class ServiceState:
     """A state of the service; the default one changes nothing.
 
-    Every measured duration d becomes d * slowdown * exp(scale_std N) + U(added_low_s, added_high_s) +
-    short_std_s exp(-d / 0.1 s) |N|; each executed test is lost with probability `fault_share` and settled by
-    `fallback`, a name of `FALLBACKS`.
+    A measured duration d becomes d * slowdown * exp(scale_std N) + U(added_low_s, added_high_s) +
+    short_std_s exp(-d / 0.1 s) |N|, with a standard normal N for each term.
+
+    Attributes:
+      slowdown: factor on every duration.
+      added_low_s: least of the seconds added to every duration.
+      added_high_s: most of them.
+      scale_std: standard deviation of the logarithm of a random factor.
+      short_std_s: seconds of additional noise, which fades for tests longer than 0.1 s.
+      fault_share: probability that an executed test is lost.
+      quarantine_share: share of lost tests above which "quarantine" trusts none.
+      fallback: what settles a lost test, a name of `FALLBACKS`.
     """
 
     slowdown: float = 1.0
@@ -91,14 +102,14 @@ SERVICE_STATES: dict[str, ServiceState] = {
 
 
 def service_named(name: str) -> ServiceState:
-    """The state of that name; raises ValueError naming the choices."""
+    """Look up a state of the service; raises ValueError naming the choices."""
     if name not in SERVICE_STATES:
         raise ValueError(f"noise.service = {name!r}: expected one of {', '.join(SERVICE_STATES)}")
     return SERVICE_STATES[name]
 
 
-def checked(state: ServiceState) -> ServiceState:
-    """The state itself; raises ValueError naming the field that no service can be in."""
+def validate_state(state: ServiceState) -> ServiceState:
+    """Return the state unchanged; raises ValueError naming the field that no service can have."""
     if state.fallback not in FALLBACKS:
         raise ValueError(f"service.fallback = {state.fallback!r}: expected one of {', '.join(FALLBACKS)}")
     for name in ("added_low_s", "added_high_s", "scale_std", "short_std_s"):
@@ -115,9 +126,18 @@ def checked(state: ServiceState) -> ServiceState:
 
 
 def under_state(state: ServiceState, tests: Tests, execution: Execution, *, key: jax.Array) -> Execution:
-    """The execution [r, k] as the service would have returned it in `state`; pure, and the same for the same key.
+    """Return the execution as the service would have returned it in `state`; the same for the same key.
 
     A success that reaches the cap of 10 s becomes a timeout. Timeouts, faults and tests that were not run stay.
+
+    Args:
+      state: a state that `validate_state` accepts.
+      tests: `[k]`.
+      execution: `[r, k]` as recorded.
+      key: draws noise and losses.
+
+    Returns:
+      An execution `[r, k]`.
     """
     scale_key, added_key, short_key, lost_key = jax.random.split(key, 4)
     status, duration_s = jnp.asarray(execution.status), jnp.asarray(execution.duration_s)
@@ -136,8 +156,8 @@ def under_state(state: ServiceState, tests: Tests, execution: Execution, *, key:
     return Execution(status, jnp.where(status == Status.TIMEOUT, CAP_S, duration_s))
 
 
-def is_burst(step: int, *, key: jax.Array, share: float, steps: int) -> "Bool[Array, '']":
-    """Whether a burst of `steps` optimizer steps covers this step; a `share` of all windows does, for each key alike.
+def is_burst(step: int, *, key: jax.Array, share: float, steps: int) -> Bool[Array, ""]:
+    """Tell whether a burst covers this step: a `share` of all windows of `steps` optimizer steps is one.
 
     Depends on the step alone, so that a resumed run meets the same bursts.
     """

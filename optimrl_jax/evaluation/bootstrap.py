@@ -10,7 +10,7 @@ from scipy import stats
 def bootstrap_interval(
     values: np.ndarray, *, resamples: int, seed: int, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Percentile interval of the mean of `values` [b] over `resamples` draws of b problems with replacement.
+    """Bootstrap the percentile interval of the mean of `values` [b]: `resamples` draws of b problems with replacement.
 
     The same seed draws the same problems, so that intervals of paired differences are paired. One value gives an
     interval of width 0. Raises ValueError for an empty array or a confidence outside (0, 1).
@@ -38,7 +38,7 @@ class TrainingSpread(typing.NamedTuple):
 
 
 def training_spread(launches: Sequence[np.ndarray], *, confidence: float = 0.95) -> TrainingSpread:
-    """Pools repeated launches of several recipes into one spread (paper L796): scores [launches] for each recipe.
+    """Pool repeated launches of several recipes into one spread (Table 7); scores [launches] for each recipe.
 
     s^2 = sum of squared deviations from each recipe's own mean / sum of (launches - 1); the half width is s times
     Student's quantile. A recipe launched once adds nothing. Raises ValueError if no recipe was launched twice.
@@ -55,7 +55,7 @@ def training_spread(launches: Sequence[np.ndarray], *, confidence: float = 0.95)
 
 
 def difference_half_width(training: float, *, test: float = 0.0) -> float:
-    """Half width for the difference of two single runs: sqrt(2) times that of one, `test` added in variance (L818).
+    """Half width for the difference of two single runs: sqrt(2) times that of one, `test` added in variance (Table 7).
 
     `test` is the half width from resampling problems; 0 where both runs face one fixed test set.
     """

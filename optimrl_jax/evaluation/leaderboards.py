@@ -13,7 +13,7 @@ from optimrl_jax.arrays import CAP_S, AffineMap
 
 
 @dataclasses.dataclass(frozen=True)
-class Drift:
+class DriftFit:
     """How fresh reference durations stand against stored ones: fresh = map(stored).
 
     Fitted on cells that succeeded both times, each weighted by 1/stored**2, so that a 1 ms program counts as much as a
@@ -27,46 +27,46 @@ class Drift:
     pairs: int
 
 
-def fit_drift(stored_s: np.ndarray, fresh_s: np.ndarray) -> Drift:
-    """Least-squares affine map from stored to fresh seconds (paper L2471-2593), on 1-d arrays of equal length."""
+def fit_drift(stored_s: np.ndarray, fresh_s: np.ndarray) -> DriftFit:
+    """Fit an affine map by least squares from stored to fresh seconds (App. C.7), on 1-d arrays of equal length."""
     if stored_s.shape != fresh_s.shape or stored_s.ndim != 1:
         raise ValueError(f"stored {stored_s.shape}, fresh {fresh_s.shape}: expected two 1-d arrays of equal length")
     if stored_s.size < 3 or np.ptp(stored_s) == 0:
-        return Drift(map=AffineMap(), spearman=float("nan"), relative_rmse=float("nan"), pairs=stored_s.size)
+        return DriftFit(map=AffineMap(), spearman=float("nan"), relative_rmse=float("nan"), pairs=stored_s.size)
     weight = 1 / np.maximum(stored_s, 1e-6)
     design = np.stack([stored_s, np.ones_like(stored_s)], axis=1) * weight[:, None]
     (alpha, beta_s), *_ = np.linalg.lstsq(design, fresh_s * weight, rcond=None)
     fitted = AffineMap(float(alpha), float(beta_s))
     relative = (fitted(stored_s) - fresh_s) / np.maximum(fresh_s, 1e-6)
-    return Drift(
+    return DriftFit(
         map=fitted,
-        spearman=spearman(stored_s, fresh_s),
+        spearman=rank_correlation(stored_s, fresh_s),
         relative_rmse=float(np.sqrt(np.mean(relative**2))),
         pairs=stored_s.size,
     )
 
 
-def spearman(left: np.ndarray, right: np.ndarray) -> float:
-    """Rank correlation in [-1, 1] with average ranks for ties; nan where one side does not vary."""
+def rank_correlation(left: np.ndarray, right: np.ndarray) -> float:
+    """Correlate ranks in [-1, 1] with average ranks for ties; nan where one side does not vary."""
     if min(np.ptp(values) for values in (left, right)) == 0:
         return float("nan")
     return float(stats.spearmanr(left, right).statistic)
 
 
-def stored(stored_s: np.ndarray, fresh_s: np.ndarray, drift: Drift) -> np.ndarray:
-    """The durations of the dataset, unchanged."""
+def stored_leaderboard(stored_s: np.ndarray, fresh_s: np.ndarray, drift: DriftFit) -> np.ndarray:
+    """Rank against the durations of the dataset, unchanged."""
     return stored_s
 
 
-def affine(stored_s: np.ndarray, fresh_s: np.ndarray, drift: Drift) -> np.ndarray:
-    """The durations of the dataset under the fitted map, clamped to [0, 10] s; timeouts stay at the cap."""
+def mapped_leaderboard(stored_s: np.ndarray, fresh_s: np.ndarray, drift: DriftFit) -> np.ndarray:
+    """Rank against stored durations under the fitted map, clamped to [0, 10] s; timeouts stay at the cap."""
     mapped = np.clip(drift.map(stored_s), 0.0, CAP_S)
     return np.where(stored_s >= CAP_S, CAP_S, mapped)
 
 
-def fresh(stored_s: np.ndarray, fresh_s: np.ndarray, drift: Drift) -> np.ndarray:
-    """The durations of the same timing pass; a cell that was not measured again keeps its stored duration."""
+def fresh_leaderboard(stored_s: np.ndarray, fresh_s: np.ndarray, drift: DriftFit) -> np.ndarray:
+    """Rank against durations of the same timing pass; a cell that was not measured again stays as stored."""
     return np.where(np.isfinite(fresh_s), fresh_s, stored_s)
 
 
-LEADERBOARDS = {"stored": stored, "affine": affine, "fresh": fresh}
+LEADERBOARDS = {"stored": stored_leaderboard, "affine": mapped_leaderboard, "fresh": fresh_leaderboard}

@@ -1,7 +1,8 @@
 """Edge: stores what every sampled program did on every test, so that evaluations are replayed and never rerun.
 
 One Parquet row for each (policy, problem, sample). The human references take part under the policy name `REFERENCES`:
-they ran in the same shuffled timing pass and tell how the service stood against the stored durations (paper L223).
+they ran in the same shuffled timing pass and tell how the service stood against the stored durations (sec. 5, "Replayed
+evaluation").
 """
 
 import dataclasses
@@ -39,8 +40,8 @@ class SampleRecord:
     duration_s: np.ndarray
 
 
-def write(path: pathlib.Path, samples: Sequence[SampleRecord], *, key: str) -> None:
-    """Writes all samples at once and atomically; `key` names the question they answer (`read` asks for it)."""
+def write_records(path: pathlib.Path, samples: Sequence[SampleRecord], *, key: str) -> None:
+    """Write all samples at once and atomically; `key` names the question they answer (`stored_key` asks for it)."""
     columns = {field.name: [getattr(sample, field.name) for sample in samples] for field in SCHEMA}
     table = pa.table(columns, schema=SCHEMA.with_metadata({"key": key}))
     partial = path.with_suffix(".partial")
@@ -48,8 +49,8 @@ def write(path: pathlib.Path, samples: Sequence[SampleRecord], *, key: str) -> N
     partial.replace(path)
 
 
-def read(path: pathlib.Path) -> list[SampleRecord]:
-    """All stored samples; raises UserError for a file that is not a record file."""
+def read_records(path: pathlib.Path) -> list[SampleRecord]:
+    """Read all stored samples; raises UserError for a file that is not a record file."""
     try:
         table = pq.read_table(path)
         columns = {field.name: table.column(field.name).to_pylist() for field in SCHEMA}
@@ -63,7 +64,7 @@ def read(path: pathlib.Path) -> list[SampleRecord]:
 
 
 def stored_key(path: pathlib.Path) -> str | None:
-    """The key that a record file was written under, or None where there is no such file yet."""
+    """Read the key that a record file was written under, or None where there is no such file yet."""
     if not path.exists():
         return None
     try:

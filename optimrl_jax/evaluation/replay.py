@@ -1,4 +1,4 @@
-"""Replays stored executions through an environment: no model and no sandbox, only arrays (paper L223).
+"""Replays stored executions through an environment: no model and no sandbox, only arrays (sec. 5).
 
 Each problem's samples go through the same `environment.judge` that training uses; equal padded shapes share a compiled
 program.
@@ -16,7 +16,7 @@ from optimrl_jax.evaluation import leaderboards
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Replayed:
+class ReplayedSamples:
     """Outcomes of one policy's samples, [b, n]: strict correctness, leaderboard percentile (0 best) and validity."""
 
     c_strict: np.ndarray
@@ -28,7 +28,7 @@ _judge = jax.jit(environment.judge)
 
 
 def fresh_durations(record: padding.Record, runs: arrays.Execution) -> np.ndarray:
-    """Reference durations of this timing pass as [k, h]; nan where a reference neither succeeded nor timed out.
+    """Collect reference durations of this timing pass as [k, h]; nan where a reference neither succeeded nor timed out.
 
     `runs` is [h, k]: the references as candidates, in stored order.
     """
@@ -36,8 +36,8 @@ def fresh_durations(record: padding.Record, runs: arrays.Execution) -> np.ndarra
     return np.where(is_measured & record.is_usable, runs.duration_s.T, np.nan)
 
 
-def drift_of(records: Sequence[padding.Record], fresh_s: Sequence[np.ndarray]) -> leaderboards.Drift:
-    """The map from stored to fresh seconds over all optimization tests of all problems, timeouts left out."""
+def drift_of(records: Sequence[padding.Record], fresh_s: Sequence[np.ndarray]) -> leaderboards.DriftFit:
+    """Fit the map from stored to fresh seconds over all optimization tests of all problems, timeouts left out."""
     stored, fresh = [np.zeros(0)], [np.zeros(0)]
     for record, fresh_of_problem in zip(records, fresh_s, strict=True):
         is_optimization = (np.asarray(record.test_kind) == arrays.TestKind.OPTIMIZATION)[:, None]
@@ -54,8 +54,8 @@ def replay(
     *,
     env: environment.Environment,
     reference_s: Sequence[np.ndarray],
-) -> Replayed:
-    """Outcomes of the executions [n, k] of each problem, `samples[index of problem]`, under `env`.
+) -> ReplayedSamples:
+    """Judge the executions [n, k] of each problem, `samples[index of problem]`, under `env`.
 
     `reference_s[index]` [k, h] is the leaderboard of the problem. All problems must have the same number of samples.
     """
@@ -73,4 +73,4 @@ def replay(
             padding.pad_execution(samples[index], k),
         )
         rows.append([np.asarray(part) for part in (outcome.c_strict, outcome.q, outcome.is_valid)])
-    return Replayed(*(np.stack(column) for column in zip(*rows, strict=True)))
+    return ReplayedSamples(*(np.stack(column) for column in zip(*rows, strict=True)))

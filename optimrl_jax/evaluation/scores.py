@@ -6,13 +6,13 @@ import numpy as np
 
 from optimrl_jax.evaluation.bootstrap import bootstrap_interval
 from optimrl_jax.evaluation.pass_at_k import counts_at_tau, pass_at_k
-from optimrl_jax.evaluation.replay import Replayed
+from optimrl_jax.evaluation.replay import ReplayedSamples
 
 Scores = dict[str, dict[str, dict[str, float]]]
 
 
-def per_problem(replayed: Replayed, *, k: int, tau: int) -> np.ndarray:
-    """Unbiased pass@k at p_tau of each problem, [b] in [0, 1] (paper L150-166).
+def per_problem(replayed: ReplayedSamples, *, k: int, tau: int) -> np.ndarray:
+    """Unbiased pass@k at p_tau of each problem, [b] in [0, 1] (Eq. 1).
 
     A sample counts if c_strict and, below tau = 100, q <= tau / 100; p100 is plain correctness. Faulted samples do not
     take part; a problem with fewer than k valid samples is nan.
@@ -22,7 +22,9 @@ def per_problem(replayed: Replayed, *, k: int, tau: int) -> np.ndarray:
     return np.where(n >= k, pass_at_k(np.maximum(n, k), m, k), np.nan)
 
 
-def pass_scores(replayed: Replayed, *, ks: Sequence[int], taus: Sequence[int], resamples: int, seed: int) -> Scores:
+def pass_scores(
+    replayed: ReplayedSamples, *, ks: Sequence[int], taus: Sequence[int], resamples: int, seed: int
+) -> Scores:
     """{"pass@k": {"p_tau": {"mean", "low", "high"}}}: means over problems with 95 % bootstrap intervals."""
     scores: Scores = {}
     for k in ks:
@@ -43,7 +45,7 @@ def interval_of(values: np.ndarray, *, resamples: int, seed: int) -> dict[str, f
 
 
 def gains(
-    base: Replayed, other: Replayed, *, ks: Sequence[int], taus: Sequence[int], resamples: int, seed: int
+    base: ReplayedSamples, other: ReplayedSamples, *, ks: Sequence[int], taus: Sequence[int], resamples: int, seed: int
 ) -> Scores:
     """Paired difference `other - base` of each score, with intervals over the same problems."""
     return {

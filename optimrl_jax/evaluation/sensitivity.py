@@ -1,4 +1,4 @@
-"""Do conclusions hold when the service speeds up or slows down? Alpha/beta sweeps over stored runs (paper L2627-2870).
+"""Do conclusions hold when the service speeds up or slows down? Alpha/beta sweeps over stored runs (App. C.9, C.10).
 
 Executions stay as they were recorded; only the calibration of the reference durations moves. Pure arrays.
 """
@@ -23,11 +23,11 @@ def calibration_line(
     return {f"{prefix}{first + index}": AffineMap(float(a), float(b)) for index, (a, b) in enumerate(points)}
 
 
-# The two grids of the paper's table at L2696.
+# The two grids of App. C.10.
 REWARD_CALIBRATIONS = calibration_line("ab", start=(0.594939, 0.054482), stop=(0.719699, 0.048993), count=8, first=1)
 SCORING_CALIBRATIONS = calibration_line("s", start=(0.701876, 0.049777), stop=(0.606033, 0.038306), count=10, first=0)
 
-# Sweeps of one number with the other held, as in the paper's one-dimensional study (L2660).
+# Sweeps of one number with the other held, as in App. C.9.
 BETA_CALIBRATIONS = calibration_line("b", start=(0.7019, 0.0498), stop=(0.7019, 0.0344), count=7, first=0)
 ALPHA_CALIBRATIONS = calibration_line("a", start=(0.7019, 0.0498), stop=(0.5692, 0.0498), count=7, first=0)
 
@@ -70,7 +70,7 @@ def sensitivity(
 
 class CalibrationSeparation(typing.NamedTuple):
     """Of a score matrix [reward calibrations, scoring calibrations]: `reward_spread` is max - min over rewards at each
-    scoring point, `scoring_drop` first minus last scoring point of each reward; both in the scores' unit (L2836)."""
+    scoring point, `scoring_drop` first minus last scoring point of each reward; both in the scores' unit."""
 
     reward_spread: np.ndarray
     scoring_drop: np.ndarray

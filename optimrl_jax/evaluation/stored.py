@@ -9,13 +9,13 @@ from optimrl_jax.arrays import Execution, References, Tests
 from optimrl_jax.environment import padding
 
 
-class Problem(padding.Record, typing.Protocol):
+class IdentifiedRecord(padding.Record, typing.Protocol):
     """A problem record with its identity (`data.dataset.ProblemRecord` is one)."""
 
     id: str
 
 
-class Sample(typing.Protocol):
+class StoredSample(typing.Protocol):
     """One stored program (`evaluation.records.SampleRecord` is one)."""
 
     policy: str
@@ -26,14 +26,14 @@ class Sample(typing.Protocol):
 
 
 def stored_problems(
-    problems: Sequence[Problem], samples: Sequence[Sample], *, policy: str
+    problems: Sequence[IdentifiedRecord], samples: Sequence[StoredSample], *, policy: str
 ) -> list[tuple[Tests, References, Execution]]:
-    """(tests, references, execution of the policy's samples) of every problem, in order and of one padded shape.
+    """Collect (tests, references, execution of the policy's samples) of every problem, in order, of one shape.
 
     Raises ValueError where a problem has no sample of the policy.
     """
     k, h = padding.shape_of(problems)
-    by_problem: dict[str, list[Sample]] = {}
+    by_problem: dict[str, list[StoredSample]] = {}
     for sample in samples:
         if sample.policy == policy:
             by_problem.setdefault(sample.problem_id, []).append(sample)

@@ -9,7 +9,7 @@ from optimrl_jax.evaluation.scores import Scores
 
 
 def pass_table(scores: Mapping[str, Scores], gains: Mapping[str, Scores], *, title: str) -> Table:
-    """One row for each (policy, k), one column for each p_tau: mean with its 95 % interval, in percent."""
+    """Tabulate one row for each (policy, k), one column for each p_tau: mean with its 95 % interval, in percent."""
     first = next(iter(scores.values()))
     taus = list(next(iter(first.values())))
     table = Table(title=title, caption="percent of problems, 95 % bootstrap interval over problems; gains are paired")
@@ -23,8 +23,8 @@ def pass_table(scores: Mapping[str, Scores], gains: Mapping[str, Scores], *, tit
     return table
 
 
-def show(table: Table) -> None:
-    """Prints a table at a width that also fits a log file."""
+def print_table(table: Table) -> None:
+    """Print a table at a width that also fits a log file."""
     Console(width=110).print(table)
 
 

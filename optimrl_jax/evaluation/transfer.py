@@ -1,4 +1,4 @@
-"""Trained under one constraint, judged under another: the train-by-eval heatmap over 60 columns (paper L455-497)."""
+"""Trained under one constraint, judged under another: the train-by-eval heatmap over 60 columns (Figure 4)."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from optimrl_jax import environment
 from optimrl_jax.arrays import Execution, References, Tests
 from optimrl_jax.environment import families
-from optimrl_jax.evaluation.leaderboards import spearman
+from optimrl_jax.evaluation.leaderboards import rank_correlation
 
 # Held while a column's own parameter moves: the limit of filtered tests and the tolerated share of timeouts.
 FILTERED_LIMIT_S = 0.5
@@ -31,7 +31,7 @@ def evaluators() -> tuple[Evaluator, ...]:
 
     7 absolute and 7 length filters, 9 relative filters, 7 absolute timeouts, and the 10 deciles of relative timeouts,
     ranked-worst timeouts and leaderboard percentiles. Relative timeouts at p100 carry no constraint but correctness
-    (L478).
+    (sec. 5).
     """
     columns = [
         *_filters("absolute_filter", families.DURATIONS_S[::-1], "{:g} s"),
@@ -87,22 +87,22 @@ def transfer_matrix(
 
 
 def columns_near_best(matrix: np.ndarray, *, points: float) -> np.ndarray:
-    """In how many columns each policy is within `points` of the best one, int[policies] (L459)."""
+    """In how many columns each policy is within `points` of the best one, int[policies]."""
     return (matrix >= matrix.max(axis=0) - points - 1e-9).sum(axis=1)
 
 
 def discrimination(matrix: np.ndarray) -> tuple[float, float]:
     """(spread between policies, averaged over a family's columns; span over its columns, averaged over policies).
 
-    A good evaluator has both: it separates policies at one setting and covers easy to hard over its settings (L470).
+    A good evaluator has both: it separates policies at one setting and covers easy to hard over its settings (sec. 5).
     """
     return float(np.ptp(matrix, axis=0).mean()), float(np.ptp(matrix, axis=1).mean())
 
 
 def leaderboard_agreement(left: np.ndarray, right: np.ndarray) -> float:
-    """Spearman's rho of two families' leaderboards: policies by their mean over each family's columns (L466).
+    """Spearman's rho of two families' leaderboards: policies by their mean over each family's columns.
 
     nan where one side does not tell the policies apart.
     """
     means = [block.mean(axis=1) for block in (left, right)]
-    return spearman(*means)
+    return rank_correlation(*means)

@@ -1,26 +1,26 @@
 """Rewards: (c, c_strict, g, q) -> one scalar in [-1, 1] for each rollout, as pure functions over arrays.
 
 reward(outcome, "two_gate_graded", quality_map="linear")
-judged(env, tests, references, execution, composition="collapsed_binary").reward
+judge_and_reward(env, tests, references, execution, composition="collapsed_binary").reward
 """
 
 from optimrl_jax.rewards.compositions import COMPOSITIONS
 from optimrl_jax.rewards.naive_duration import NAIVE_COMPOSITIONS, mean_duration, naive_reward
 from optimrl_jax.rewards.quality_maps import QUALITY_MAPS
-from optimrl_jax.rewards.service_states import ServiceEffect, effect_of, replayed
-from optimrl_jax.rewards.shaping import Judged, judged, reward, signed
+from optimrl_jax.rewards.service_states import ServiceEffect, replay_state, service_effect
+from optimrl_jax.rewards.shaping import RewardedOutcome, judge_and_reward, reward, signed
 
 __all__ = [
     "COMPOSITIONS",
     "NAIVE_COMPOSITIONS",
     "QUALITY_MAPS",
-    "Judged",
+    "RewardedOutcome",
     "ServiceEffect",
-    "effect_of",
-    "judged",
+    "judge_and_reward",
     "mean_duration",
     "naive_reward",
-    "replayed",
+    "replay_state",
     "reward",
+    "service_effect",
     "signed",
 ]

@@ -1,39 +1,43 @@
-"""Reward compositions: the six families of the table at L3325, over signed components in [-1, 1].
+"""Reward compositions over signed components in [-1, 1] (App. D.4, Table 41).
 
-Each takes signed correctness `c`, signed strict correctness `c_strict`, a signed optimization signal `z` (the gate g in
-binary variants, the mapped quality in graded ones) and the blend weight, and returns rewards in [-1, 1].
+Every function takes signed correctness `c`, signed strict correctness `c_strict`, a signed optimization signal `z` (the
+gate g in binary variants, the mapped quality in graded ones), each `[*r]`, and the blend weight lambda, and returns
+rewards in [-1, 1]. Corners: c = -1 is wrong, c_strict = 1 and z = -1 correct and slow, all 1 correct and fast.
 """
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+Signed = Float[Array, "*r"]
 
 
-def correctness_only(c, c_strict, z, weight):
-    """R = c: the standard RLVR control."""
+def correctness_only(c: Signed, c_strict: Signed, z: Signed, weight: float) -> Signed:
+    """R = c: the control of standard RLVR."""
     return c
 
 
-def optimization_only(c, c_strict, z, weight):
+def optimization_only(c: Signed, c_strict: Signed, z: Signed, weight: float) -> Signed:
     """R = z: speed without any correctness; wrong programs may earn it."""
     return z
 
 
-def collapsed(c, c_strict, z, weight):
+def collapsed(c: Signed, c_strict: Signed, z: Signed, weight: float) -> Signed:
     """R = (1 + c_strict)(1 + z)/2 - 1: a conjunction; a correct slow program can fall to the reward of a failure."""
     return (1 + c_strict) * (1 + z) / 2 - 1
 
 
-def two_gate(c, c_strict, z, weight):
+def two_gate(c: Signed, c_strict: Signed, z: Signed, weight: float) -> Signed:
     """R = (1 + c_strict)(1 + z)/4 - (1 - c_strict)/2: correctness first, then quality in [0, 1]."""
     return (1 + c_strict) * (1 + z) / 4 - (1 - c_strict) / 2
 
 
-def blend(c, c_strict, z, weight):
+def blend(c: Signed, c_strict: Signed, z: Signed, weight: float) -> Signed:
     """R = weight * c + (1 - weight) * z: a soft sum; wrong programs may earn the second term."""
     return weight * c + (1 - weight) * z
 
 
-def multitask(c, c_strict, z, weight):
-    """R = (c, z) as two streams stacked on a new last axis; a rollout is trained on one of them (`stream`)."""
+def multitask(c: Signed, c_strict: Signed, z: Signed, weight: float) -> Float[Array, "*r 2"]:
+    """R = (c, z) as two streams on a new last axis; a rollout is trained on one of them."""
     return jnp.stack(jnp.broadcast_arrays(c, z), axis=-1)
 
 

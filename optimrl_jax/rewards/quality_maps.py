@@ -1,23 +1,27 @@
-"""Quality maps: a lower-is-better q in [0, 1] becomes higher-is-better credit in [0, 1] (paper L3290-3304)."""
+"""Quality maps: a lower-is-better q in [0, 1] becomes higher-is-better credit in [0, 1] (App. D.4, Table 40)."""
 
 import functools
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+# q counts as the bin below where it exceeds a tenth by no more than this.
+BIN_MARGIN = 1e-6
 
 
-def bucket(q: jnp.ndarray) -> jnp.ndarray:
-    """Ten bins: 1 at q = 0, else max(0, 0.9 - 0.1 floor(10 (q - 1e-6)))."""
-    binned = 0.9 - 0.1 * jnp.floor(10 * (q - 1e-6))
+def bucket(q: Float[Array, "*r"]) -> Float[Array, "*r"]:
+    """Credit ten bins: 1 at q = 0, else max(0, 0.9 - 0.1 floor(10 (q - 1e-6)))."""
+    binned = 0.9 - 0.1 * jnp.floor(10 * (q - BIN_MARGIN))
     return jnp.where(q == 0, 1.0, jnp.maximum(0.0, binned))
 
 
-def linear(q: jnp.ndarray) -> jnp.ndarray:
-    """1 - q."""
+def linear(q: Float[Array, "*r"]) -> Float[Array, "*r"]:
+    """Credit 1 - q."""
     return 1 - q
 
 
-def compressed(q: jnp.ndarray, *, low: float) -> jnp.ndarray:
-    """low + (1 - low)(1 - q): the same order in [low, 1], a wider gap to failure."""
+def compressed(q: Float[Array, "*r"], *, low: float) -> Float[Array, "*r"]:
+    """Credit low + (1 - low)(1 - q): the same order in [low, 1], with a wider gap to failure."""
     return low + (1 - low) * (1 - q)
 
 

@@ -1,4 +1,7 @@
-"""Fixed rollouts, other states of the timing service: how far do their rewards move (paper L2889)?"""
+"""Replays fixed rollouts under other states of the timing service: how far do their rewards move?
+
+App. C.12, "Replaying service states on fixed rollouts". Takes recorded executions, never runs a program.
+"""
 
 import functools
 import typing
@@ -6,28 +9,28 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from optimrl_jax.arrays import Execution, Tests
-from optimrl_jax.environment.service import ServiceState, checked, under_state
-from optimrl_jax.rewards.shaping import Judged
-
-if typing.TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float
+from optimrl_jax.environment.service import ServiceState, under_state, validate_state
+from optimrl_jax.rewards.shaping import RewardedOutcome
 
 
-class Rewards(typing.NamedTuple):
-    """Rewards of `r` rollouts in `draws` replays of a state; invalid ones are masked, never rewarded."""
+class ReplayedRewards(typing.NamedTuple):
+    """Rewards of `r` rollouts in `draws` replays of a state; mask with `is_valid`."""
 
-    reward: "Float[Array, 'draws r']"
-    is_valid: "Bool[Array, 'draws r']"
+    reward: Float[Array, "draws r"]
+    is_valid: Bool[Array, "draws r"]
 
 
 class ServiceEffect(typing.NamedTuple):
-    """What a state does to the rewards of one group, each a mean over valid (draw, rollout) pairs.
+    """What a state does to the rewards of one group, each a mean over valid (draw, rollout) pairs; nan without any.
 
-    `shift` mean change of reward; `service_std` standard deviation of a rollout's reward over the draws; `sign_flips`
-    share of advantages (reward minus the group's mean) whose sign is another one than in the recorded state;
-    `masked_share` share of pairs without a reward. nan where no pair is valid.
+    Attributes:
+      shift: mean change of the reward.
+      service_std: standard deviation of a rollout's reward over the draws.
+      sign_flips: share of advantages (reward minus the group's mean) whose sign differs from the recorded state's.
+      masked_share: share of pairs without a reward.
     """
 
     shift: float
@@ -36,31 +39,47 @@ class ServiceEffect(typing.NamedTuple):
     masked_share: float
 
 
-def replayed(
-    judge: Callable[[Execution], Judged],
+def replay_state(
+    judge: Callable[[Execution], RewardedOutcome],
     tests: Tests,
     execution: Execution,
     *,
     state: ServiceState,
     key: jax.Array,
     draws: int = 1,
-) -> Rewards:
-    """The rewards of recorded executions [r, k] had the service been in `state`, in `draws` independent replays.
+) -> ReplayedRewards:
+    """Reward recorded executions as if the service had been in `state`, in `draws` independent replays.
 
-    `judge` closes over environment, problem and composition. Pure: one key, one result. Raises ValueError for a state
-    that no service can be in.
+    Args:
+      judge: closes over environment, problem and composition; compiled once for each such function.
+      tests: `[k]`.
+      execution: `[r, k]` as recorded.
+      state: raises ValueError for one that no service can be in.
+      key: one key, one result.
+      draws: number of replays.
+
+    Returns:
+      Rewards and validity, `[draws, r]`.
     """
-    return _replayed(judge, tests, execution, checked(state), key, draws)
+    return _replay_jitted(judge, tests, execution, validate_state(state), key, draws)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 5))
-def _replayed(judge, tests, execution, state, key, draws) -> Rewards:
-    found = jax.vmap(lambda one: judge(under_state(state, tests, execution, key=one)))(jax.random.split(key, draws))
-    return Rewards(found.reward, found.outcome.is_valid)
+def _replay_jitted(
+    judge: Callable[[Execution], RewardedOutcome],
+    tests: Tests,
+    execution: Execution,
+    state: ServiceState,
+    key: jax.Array,
+    draws: int,
+) -> ReplayedRewards:
+    judge_draw = jax.vmap(lambda draw_key: judge(under_state(state, tests, execution, key=draw_key)))
+    rewarded = judge_draw(jax.random.split(key, draws))
+    return ReplayedRewards(rewarded.reward, rewarded.outcome.is_valid)
 
 
-def effect_of(state: Rewards, recorded: Rewards) -> ServiceEffect:
-    """Compares a replayed state with the recorded one (a replay in the state "healthy"); one scalar reward each."""
+def service_effect(state: ReplayedRewards, recorded: ReplayedRewards) -> ServiceEffect:
+    """Compare a replayed state with the recorded one, a replay in the state "healthy"; rewards have one stream."""
     is_valid = np.asarray(state.is_valid & recorded.is_valid[:1])
     mean = functools.partial(_mean_where, is_valid)
     moved = np.asarray(state.reward, float) - np.asarray(recorded.reward[:1], float)

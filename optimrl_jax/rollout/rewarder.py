@@ -44,7 +44,7 @@ class Judge:
         self._tests = [padding.pad_tests(record, self._k) for record in records]
         self._references = [padding.pad_references(record, self._k, h) for record in records]
         self._environment = environment.build(**vars(settings.environment))
-        reward = functools.partial(rewards.judged, **vars(settings.reward))
+        reward = functools.partial(rewards.judge_and_reward, **vars(settings.reward))
         self._judged = jax.jit(lambda *problem: _judged(reward(*problem)))
         self._seed, self._noise = settings.seed, settings.noise
         self._service = environment.service_named(settings.noise.service)
@@ -104,7 +104,7 @@ def can_stop_early(family: environment.Family, composition: str) -> bool:
     return judges_every_test and composition.startswith(("collapsed", "two_gate"))
 
 
-def _judged(found: rewards.Judged) -> Judged:
+def _judged(found: rewards.RewardedOutcome) -> Judged:
     outcome = found.outcome
     is_correct = outcome.c_strict > 0
     # With noise drawn anew, g is a probability: more likely in than out counts as fast.

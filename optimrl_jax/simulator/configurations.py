@@ -5,7 +5,7 @@ import itertools
 
 from optimrl_jax import environment
 
-# Where a family intervenes (paper L137): before, during or after execution.
+# Where a family intervenes (Figure 2): before, during or after execution.
 STAGES = {
     "absolute_filter": "pre-execution",
     "length_filter": "pre-execution",
@@ -36,7 +36,7 @@ class Configuration:
 
 
 def configurations() -> tuple[Configuration, ...]:
-    """All points of all grids of the table at L3143: families in its order, the last field of a grid fastest."""
+    """List all points of all grids of Table 38: families in its order, the last field of a grid fastest."""
     return tuple(
         Configuration(family.name, tuple(zip(family.grid, values, strict=True)))
         for family in environment.FAMILIES.values()

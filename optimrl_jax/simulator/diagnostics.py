@@ -1,8 +1,11 @@
-"""What a pass-rate curve says about its environment: density, slope, wobble, place and order (paper L3671-3717).
+"""What a pass-rate curve says about its environment: density, slope, wobble, place and order (App. E.2).
 
 Fourth stage of the simulator. Every function takes curves [c, n] of c configurations over n steps, with values in
 [0, 1], and returns one number for each, [c].
 """
+
+import typing
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy import stats
@@ -10,10 +13,12 @@ from scipy import stats
 SLOPES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 MIDDLES = tuple(np.linspace(0.05, 0.95, 10))
 ITERATIONS = 60
+# Fewer online runs than this have no correlation.
+FEWEST_RUNS = 3
 
 
 def smoothed(curves: np.ndarray, *, window: int) -> np.ndarray:
-    """Moving average over `window` steps, [c, n - window + 1]; raises ValueError unless 1 <= window <= n."""
+    """Average over a moving window of steps, [c, n - window + 1]; raises ValueError unless 1 <= window <= n."""
     n = curves.shape[-1]
     if not 1 <= window <= n:
         raise ValueError(f"window = {window}: expected 1 to {n}, the number of steps")
@@ -22,22 +27,22 @@ def smoothed(curves: np.ndarray, *, window: int) -> np.ndarray:
 
 
 def auc(curves: np.ndarray) -> np.ndarray:
-    """Mean of a curve (raw or smoothed), in [0, 1]: how much passes in the whole run."""
+    """Average a curve, raw or smoothed, in [0, 1]: how much passes in the whole run."""
     return curves.mean(axis=-1)
 
 
 def variance(curves: np.ndarray, *, window: int) -> np.ndarray:
-    """Mean of (c_{i + window - 1} - smoothed_i)^2: wobble around the trend of the steps before."""
+    """Average (c_{i + window - 1} - smoothed_i)^2: wobble around the trend of the steps before."""
     return ((curves[:, window - 1 :] - smoothed(curves, window=window)) ** 2).mean(axis=-1)
 
 
 def diagonal_deviation(curves: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Mean |c_i - x_i|, in [0, 1]: 0 for an environment that opens as gradually as its samples improve."""
+    """Average |c_i - x_i|, in [0, 1]: 0 for an environment that opens as gradually as its samples improve."""
     return np.abs(curves - x).mean(axis=-1)
 
 
 def quality_correlation(curves: np.ndarray) -> np.ndarray:
-    """Spearman's rho of steps and pass rates, in [-1, 1], average ranks for ties; nan for a flat curve."""
+    """Correlate steps and pass rates by rank, in [-1, 1], average ranks for ties; nan for a flat curve."""
     n = curves.shape[-1]
     ranks = stats.rankdata(curves, axis=-1)
     ranks = ranks - ranks.mean(axis=-1, keepdims=True)
@@ -47,13 +52,13 @@ def quality_correlation(curves: np.ndarray) -> np.ndarray:
 
 
 def steepness(curves: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """S = a / (1 + |a|), in (-1, 1), of the least-squares fit clip(a x + b, 0, 1) to each raw curve."""
+    """Squash the slope of the fit clip(a x + b, 0, 1) to each raw curve into (-1, 1): S = a / (1 + |a|)."""
     slope, _ = clipped_line(curves, x)
     return slope / (1 + np.abs(slope))
 
 
 def clipped_line(curves: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(a, b), each [c], of the least-squares fit clip(a x + b, 0, 1).
+    """Fit clip(a x + b, 0, 1) to each curve by least squares: (a, b), each [c].
 
     The loss has flat regions and several minima. Each curve starts from the best of the ordinary least-squares line
     and a grid of rising and falling lines (`SLOPES` through 1/2 at `MIDDLES`) and goes on with `ITERATIONS` damped
@@ -109,7 +114,7 @@ def _damped_step(curves: np.ndarray, x: np.ndarray, line: np.ndarray, damping: n
 
 
 def diagnose(curves: np.ndarray, x: np.ndarray, *, window: int) -> dict[str, np.ndarray]:
-    """All diagnostics of the paper's list by the names of `METRICS`, each [c]."""
+    """Compute all diagnostics of the paper's list by the names of `DIAGNOSTICS`, each [c]."""
     trend = smoothed(curves, window=window)
     return {
         "auc_smooth": auc(trend),
@@ -122,7 +127,7 @@ def diagnose(curves: np.ndarray, x: np.ndarray, *, window: int) -> dict[str, np.
     }
 
 
-METRICS = {
+DIAGNOSTICS = {
     "auc_smooth": "AUC (smoothed)",
     "auc_raw": "AUC (raw)",
     "quality_correlation_smooth": "Quality-correlation (smoothed)",
@@ -136,7 +141,7 @@ METRICS = {
 def degeneracy(
     diagnostics: dict[str, np.ndarray], *, least_auc: float, most_auc: float, least_correlation: float
 ) -> np.ndarray:
-    """Why a configuration cannot teach, str[c]: "sparse", "saturated" or "unordered"; "" for a usable one (L3675).
+    """Tell why a configuration cannot teach, str[c]: "sparse", "saturated", "unordered" (App. E.2), or "".
 
     Sparse and saturated are by raw AUC, unordered by raw quality-correlation (a flat curve is unordered).
     """
@@ -152,9 +157,55 @@ def degeneracy(
     )
 
 
-def rank(diagnostics: dict[str, np.ndarray], degenerate: np.ndarray) -> np.ndarray:
-    """Places 1, 2, ... in order of diagonal deviation, the best predictor of strict scores (L3731); degenerate last."""
+def rank_configurations(diagnostics: dict[str, np.ndarray], degenerate: np.ndarray) -> np.ndarray:
+    """Rank configurations 1, 2, ... by diagonal deviation, the best predictor (App. E.3); degenerate last."""
     order = np.lexsort((diagnostics["diagonal_deviation"], degenerate != ""))
     places = np.empty(order.size, int)
     places[order] = np.arange(1, order.size + 1)
     return places
+
+
+class Correlation(typing.NamedTuple):
+    """Spearman's rho and its two-sided p-value over `runs` runs; both nan with too few runs or a constant side."""
+
+    rho: float
+    p: float
+    runs: int
+
+
+def correlate(
+    diagnostics: Mapping[str, np.ndarray], scores: Mapping[str, np.ndarray]
+) -> dict[str, dict[str, Correlation]]:
+    """Correlate simulated diagnostics with the scores of real runs (App. E.3, Table 45).
+
+    Args:
+      diagnostics: values `[runs]` by name of the metric.
+      scores: online scores `[runs]` by name, in the same order; a run with a nan on either side drops out.
+
+    Returns:
+      {metric: {score: correlation}}.
+    """
+    return {
+        metric: {
+            name: _spearman(np.asarray(values, float), np.asarray(of_score, float)) for name, of_score in scores.items()
+        }
+        for metric, values in diagnostics.items()
+    }
+
+
+def configuration_rows(names: Sequence[str], *, among: Sequence[str]) -> np.ndarray:
+    """Find the index of each configuration name in `among`; raises ValueError for one that the sweep does not hold."""
+    index = {name: row for row, name in enumerate(among)}
+    missing = [name for name in names if name not in index]
+    if missing:
+        raise ValueError(f"configuration {missing[0]!r}: expected one of the sweep, such as {among[0]!r}")
+    return np.array([index[name] for name in names], int)
+
+
+def _spearman(left: np.ndarray, right: np.ndarray) -> Correlation:
+    finite = np.isfinite(left) & np.isfinite(right)
+    left, right = left[finite], right[finite]
+    if left.size < FEWEST_RUNS or np.ptp(left) == 0 or np.ptp(right) == 0:
+        return Correlation(float("nan"), float("nan"), left.size)
+    found = stats.spearmanr(left, right)
+    return Correlation(float(found.statistic), float(found.pvalue), left.size)

@@ -1,4 +1,4 @@
-"""When can noisy seconds tell which of two correct programs is faster? The noise study of the paper (L1069-1298).
+"""When can noisy seconds tell which of two correct programs is faster? The noise study of App. A.
 
 Pairs of synthetic solutions, B truly faster than A, are observed under multiplicative and additive noise, and two
 success metrics decide who won: a timeout, which hinges on one boundary, and a win rate, which counts tests. Pure NumPy;
@@ -17,7 +17,7 @@ TEST_SPREAD = 0.15
 
 @dataclasses.dataclass(frozen=True)
 class Regime:
-    """Test suites of one kind: number of tests and log-normal base durations exp(N(mu, sigma^2)) in s (L1178)."""
+    """Test suites of one kind: number of tests and log-normal base durations exp(N(mu, sigma^2)) in s (App. A.3)."""
 
     name: str
     tests: int
@@ -32,13 +32,13 @@ REGIMES = {
 
 
 class Noise(typing.NamedTuple):
-    """Standard deviations of the two terms of d_obs = d_true (1 + e_mult) + e_add (L1112); the second in seconds."""
+    """Standard deviations of the two terms of d_obs = d_true (1 + e_mult) + e_add (Eq. 2); the second in seconds."""
 
     multiplicative: float = 0.0
     additive_s: float = 0.0
 
 
-class Pairs(typing.NamedTuple):
+class DurationPairs(typing.NamedTuple):
     """Seconds of both solutions in each trial and test, [trials, n]: what was observed and what was true."""
 
     slower_s: np.ndarray
@@ -47,8 +47,8 @@ class Pairs(typing.NamedTuple):
     faster_true_s: np.ndarray
 
 
-def pairs(regime: Regime, noise: Noise, *, trials: int, seed: int, tests: int | None = None) -> Pairs:
-    """Fresh base durations, test-specific gaps and noise in every trial (L1178-1192).
+def draw_pairs(regime: Regime, noise: Noise, *, trials: int, seed: int, tests: int | None = None) -> DurationPairs:
+    """Draw base durations, test-specific gaps and noise anew in every trial (App. A.3, "Synthetic playground").
 
     d_A = b (1 + GAP/2 + eta_A), d_B = b (1 - GAP/2 + eta_B) with eta ~ N(0, TEST_SPREAD^2).
     """
@@ -60,24 +60,24 @@ def pairs(regime: Regime, noise: Noise, *, trials: int, seed: int, tests: int | 
         seconds * (1 + draw.normal(0, noise.multiplicative, shape)) + draw.normal(0, noise.additive_s, shape)
         for seconds in true_s
     ]
-    return Pairs(*observed_s, *true_s)
+    return DurationPairs(*observed_s, *true_s)
 
 
-def win_rate_credit(found: Pairs) -> np.ndarray:
-    """1 where B wins more tests than A, 1/2 for as many, 0 for fewer; [trials] (L1149)."""
+def win_rate_credit(found: DurationPairs) -> np.ndarray:
+    """Credit 1 where B wins more tests than A, 1/2 for as many, 0 for fewer; [trials] (Eq. 5)."""
     wins = (found.faster_s < found.slower_s).sum(axis=1)
     losses = (found.faster_s > found.slower_s).sum(axis=1)
     return (np.sign(wins - losses) + 1) / 2
 
 
-def timeout_credit(found: Pairs, threshold_s: np.ndarray | float) -> np.ndarray:
-    """1 where only B stays within the threshold on every test, 1/2 where both do or none, 0 where only A; (L1133)."""
+def timeout_credit(found: DurationPairs, threshold_s: np.ndarray | float) -> np.ndarray:
+    """Credit 1 where B alone stays within the threshold on all tests, 1/2 where both do or none, else 0 (Eq. 4)."""
     passes = [seconds.max(axis=1) <= threshold_s for seconds in (found.faster_s, found.slower_s)]
     return (passes[0].astype(float) - passes[1] + 1) / 2
 
 
-def oracle_threshold_s(found: Pairs) -> np.ndarray:
-    """The threshold that would part each pair without noise: midway between the two true maxima, [trials] s (L1145)."""
+def oracle_threshold_s(found: DurationPairs) -> np.ndarray:
+    """The threshold that would part each pair without noise: midway between the two true maxima, [trials] s."""
     return (found.slower_true_s.max(axis=1) + found.faster_true_s.max(axis=1)) / 2
 
 
@@ -89,32 +89,32 @@ class Accuracy(typing.NamedTuple):
 
 
 def threshold_sweep(regime: Regime, noise: Noise, thresholds_s: Sequence[float], *, trials: int, seed: int) -> Accuracy:
-    """Accuracy at fixed thresholds; the win rate has none and is flat (L1195)."""
-    found = pairs(regime, noise, trials=trials, seed=seed)
+    """Accuracy at fixed thresholds; the win rate has none and is flat (Figure 10)."""
+    found = draw_pairs(regime, noise, trials=trials, seed=seed)
     timeout = np.array([timeout_credit(found, threshold_s).mean() for threshold_s in thresholds_s])
     return Accuracy(timeout, np.full(len(timeout), win_rate_credit(found).mean()))
 
 
 def tests_sweep(regime: Regime, noise: Noise, counts: Sequence[int], *, trials: int, seed: int) -> Accuracy:
-    """Accuracy with so many tests a problem, timeouts by their oracle threshold (L1210)."""
-    return _accuracy([pairs(regime, noise, trials=trials, seed=seed, tests=count) for count in counts])
+    """Accuracy with so many tests a problem, timeouts by their oracle threshold (Figure 11)."""
+    return _accuracy([draw_pairs(regime, noise, trials=trials, seed=seed, tests=count) for count in counts])
 
 
 def noise_sweep(regime: Regime, noises: Sequence[Noise], *, trials: int, seed: int) -> Accuracy:
-    """Accuracy under each noise, timeouts by their oracle threshold (L1221)."""
-    return _accuracy([pairs(regime, noise, trials=trials, seed=seed) for noise in noises])
+    """Accuracy under each noise, timeouts by their oracle threshold (Figure 12)."""
+    return _accuracy([draw_pairs(regime, noise, trials=trials, seed=seed) for noise in noises])
 
 
-def _accuracy(points: Sequence[Pairs]) -> Accuracy:
+def _accuracy(points: Sequence[DurationPairs]) -> Accuracy:
     timeout = [timeout_credit(found, oracle_threshold_s(found)).mean() for found in points]
     return Accuracy(np.array(timeout), np.array([win_rate_credit(found).mean() for found in points]))
 
 
 def burdened_share(duration_s: np.ndarray, *, perturbation_s: float, burden: float) -> float:
-    """Share of runs for which a fixed perturbation is at least `burden` of the duration (L1122)."""
+    """Share of runs for which a fixed perturbation is at least `burden` of the duration (Eq. 3)."""
     return float((perturbation_s >= burden * np.asarray(duration_s)).mean())
 
 
 def fallback_exposure(failure_rate: np.ndarray | float, tests: np.ndarray | int) -> np.ndarray:
-    """Chance that a correct program meets at least one infrastructure failure, 1 - (1 - f)^n (L2263)."""
+    """Chance that a correct program meets at least one infrastructure failure, 1 - (1 - f)^n (App. C.5)."""
     return -np.expm1(np.asarray(tests) * np.log1p(-np.asarray(failure_rate, float)))

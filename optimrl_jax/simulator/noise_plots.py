@@ -1,4 +1,4 @@
-"""Figures of the noise study (L1195-1235): accuracy over thresholds, number of tests and size of the noise."""
+"""Figures of the noise study (Figures 10 to 12): accuracy over thresholds, number of tests, size of the noise."""
 
 import numpy as np
 from matplotlib.figure import Figure

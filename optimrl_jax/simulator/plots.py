@@ -1,4 +1,4 @@
-"""Figures of the simulator: landscape (paper L137), heatmaps (L3784) and curves with their fitted lines (L3755)."""
+"""Figures of the simulator: landscape (Figure 2), heatmaps (Figure 44) and curves with fitted lines (Figure 43)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,14 +7,14 @@ from matplotlib.figure import Figure
 
 from optimrl_jax.environment import families
 from optimrl_jax.simulator.configurations import STAGES, Configuration
-from optimrl_jax.simulator.diagnostics import METRICS, clipped_line, smoothed
+from optimrl_jax.simulator.diagnostics import DIAGNOSTICS, clipped_line, smoothed
 
 MARKERS = {"pre-execution": "o", "intra-execution": "s", "post-execution": "^"}
 HEATMAP_TOLERANCE = 0.1
 
 
 def landscape(configurations: Sequence[Configuration], diagnostics: Mapping[str, np.ndarray]) -> Figure:
-    """Every configuration by AUC and steepness: sparse to saturated, flat to steep."""
+    """Scatter every configuration by AUC and steepness: sparse to saturated, flat to steep."""
     figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     axes = figure.subplots()
     family = np.array([one.family for one in configurations])
@@ -35,7 +35,7 @@ def landscape(configurations: Sequence[Configuration], diagnostics: Mapping[str,
 
 
 def heatmaps(configurations: Sequence[Configuration], diagnostics: Mapping[str, np.ndarray]) -> dict[str, Figure]:
-    """The three panels of L3784: absolute filters at rho = 10 %, ranked-worst timeouts, leaderboard percentiles."""
+    """Draw the panels of Figure 44: absolute filters at rho = 10 %, ranked-worst timeouts, leaderboard percentiles."""
     seconds = [f"{value:g} s" for value in families.DURATIONS_S]
     tolerances = [f"{value:.0%}" for value in families.TOLERANCES]
     percents = [f"p{value:g}" for value in families.PERCENTS]
@@ -53,7 +53,7 @@ def heatmaps(configurations: Sequence[Configuration], diagnostics: Mapping[str, 
             if one.family == family and fixed.items() <= dict(one.values).items()
         ]
         figure = Figure(figsize=(15, 1.4 + 0.32 * len(rows)), layout="constrained")
-        for axes, (metric, title) in zip(figure.subplots(1, len(METRICS)), METRICS.items(), strict=True):
+        for axes, (metric, title) in zip(figure.subplots(1, len(DIAGNOSTICS)), DIAGNOSTICS.items(), strict=True):
             grid = diagnostics[metric][chosen].reshape(len(rows), len(columns))
             axes.set_title(title, fontsize=7)
             figure.colorbar(axes.imshow(grid, cmap="RdYlGn", aspect="auto"), ax=axes).ax.tick_params(labelsize=5)
@@ -67,7 +67,7 @@ def heatmaps(configurations: Sequence[Configuration], diagnostics: Mapping[str, 
 
 
 def curve_panels(curves: Mapping[str, np.ndarray], *, x: np.ndarray, window: int) -> Figure:
-    """Curves of some configurations by label: raw, smoothed, and the clipped line that steepness fits."""
+    """Draw the curves of some configurations by label: raw, smoothed, and the clipped line that steepness fits."""
     figure = Figure(figsize=(11, 2.2 * -(-len(curves) // 4)), layout="constrained")
     panels = figure.subplots(-(-len(curves) // 4), 4, sharex=True, sharey=True, squeeze=False).ravel()
     stacked = np.stack(list(curves.values()))

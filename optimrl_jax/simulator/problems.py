@@ -1,23 +1,38 @@
 """Problems whose references stand in for a policy's programs, and what is computed once for each of them.
 
-First stage of the simulator: (tests, stored seconds, stored statuses) -> durations sorted once a test, with everything
-that the families derive from the order. NumPy sorts here: XLA's sort on CPUs took twelve times as long.
+First stage of the simulator: stored or synthetic (tests, seconds, statuses), stacked by padded shape -> durations
+sorted once a test, with everything that the families derive from the order. NumPy sorts here: XLA's sort on CPUs took
+twelve times as long.
 """
 
 import typing
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from optimrl_jax.arrays import References, Status, TestKind, Tests
+from optimrl_jax.arrays import CAP_S, References, Status, TestKind, Tests
 from optimrl_jax.environment.calibration import calibrated
 from optimrl_jax.environment.families import PERCENTS
 from optimrl_jax.environment.leaderboard import mean_rank_order
+from optimrl_jax.environment.padding import Record, pad_array, pad_tests
+
+# Synthetic durations: chosen for the quantiles that the paper reports (App. B.8, Table 21, and App. C.10): median
+# 0.099 s, p90 0.736 s, 7 % of the runs over 1 s.
+FLOOR_S = 0.03
+SCALE_S = 0.07
+PROBLEM_SPREAD = 0.9
+SPEED_SPREAD = 0.45
+GROWTH = (0.1, 0.9)
+NOISE = 0.05
 
 
 class Problems(typing.NamedTuple):
-    """Problems of one padded shape: tests [b, k], stored seconds and Status values of each reference, [b, k, h].
+    """Problems of one padded shape; padded references and tests have the status NOT_RUN.
 
-    Padded references and tests have the status NOT_RUN. A cell is usable if its run succeeded or timed out.
+    Attributes:
+      tests: `[b, k]`.
+      duration_s: `[b, k, h]` stored seconds of each reference.
+      status: `[b, k, h]` values of `Status`; a cell is usable if its run succeeded or timed out.
     """
 
     tests: Tests
@@ -28,8 +43,13 @@ class Problems(typing.NamedTuple):
 class Prepared(typing.NamedTuple):
     """What every family shares, over the optimization pool of each problem; +inf marks unusable cells.
 
-    `duration_s` [b, k, h] calibrated, `ordered_s` the same sorted by reference, `places` [b, k, h] how many references
-    are strictly faster (0 where unusable), `ranked_limit_s` [b, percents, bounds, k], nan where nothing is usable.
+    Attributes:
+      tests: `[b, k]`.
+      status: `[b, k, h]` values of `Status`.
+      duration_s: `[b, k, h]` calibrated seconds.
+      ordered_s: `[b, k, h]` the same, sorted by reference.
+      places: `[b, k, h]` how many references are strictly faster; 0 where unusable.
+      ranked_limit_s: `[b, percents, bounds, k]` seconds of ranked timeouts; nan where nothing is usable.
     """
 
     tests: Tests
@@ -40,14 +60,73 @@ class Prepared(typing.NamedTuple):
     ranked_limit_s: np.ndarray
 
 
+class StoredRecord(Record, typing.Protocol):
+    """What the sweep needs of a problem record: also the statuses of its references, `[k, h]`."""
+
+    @property
+    def status(self) -> np.ndarray: ...
+
+
+def stack_problems(
+    records: Sequence[StoredRecord], *, shape_of: Callable[[StoredRecord], tuple[int, int]]
+) -> list[Problems]:
+    """Group records by padded shape and stack each group, so that the sweep compiles few shapes.
+
+    Args:
+      records: in any number of tests and references.
+      shape_of: the padded (k, h) of a record.
+
+    Returns:
+      Problems `[b, k, h]` of each shape, in order of shape; records keep their order within one.
+    """
+    grouped: dict[tuple[int, int], list[StoredRecord]] = {}
+    for record in records:
+        grouped.setdefault(shape_of(record), []).append(record)
+    return [_stack_group(members, *shape) for shape, members in sorted(grouped.items())]
+
+
+def _stack_group(records: Sequence[StoredRecord], k: int, h: int) -> Problems:
+    tests = [pad_tests(record, k) for record in records]
+    duration_s = [pad_array(np.asarray(record.duration_s, np.float32), (k, h)) for record in records]
+    status = [pad_array(np.asarray(record.status, np.int32), (k, h), fill=int(Status.NOT_RUN)) for record in records]
+    return Problems(
+        Tests(*(np.stack(column) for column in zip(*tests, strict=True))), np.stack(duration_s), np.stack(status)
+    )
+
+
+def synthetic(*, problems: int, tests: int, references: int, seed: int) -> Problems:
+    """Make up problems at the paper's scale, with its spread of durations.
+
+    Every problem has a scale; every test a size; every reference a speed and a growth, so that slow and fast solutions
+    part on large tests, as they do in DMC-Optim. Only shapes and quantiles are borrowed, no measured data.
+
+    Returns:
+      Problems `[b, k, h]` of optimization tests alone; runs that reach 10 s are recorded timeouts.
+    """
+    draw = np.random.default_rng(seed)
+    shape = (problems, tests, references)
+    size = draw.random((problems, tests, 1), np.float32)
+    growth = draw.uniform(*GROWTH, (problems, 1, references)).astype(np.float32)
+    speed = draw.normal(0, SPEED_SPREAD, (problems, 1, references)).astype(np.float32)
+    scale = draw.normal(0, PROBLEM_SPREAD, (problems, 1, 1)).astype(np.float32)
+    noise = NOISE * draw.standard_normal(shape, np.float32)
+    # Half a decade above the middle size costs half a decade times the growth: sizes span four decades.
+    logarithm = np.log(SCALE_S) + scale + speed + np.log(10) * growth * 2 * (2 * size - 1) + noise
+    duration_s = np.minimum(FLOOR_S * np.exp(noise) + np.exp(logarithm), CAP_S).astype(np.float32)
+    kind = np.full((problems, tests), TestKind.OPTIMIZATION, np.int32)
+    characters = (10 ** (1.0 + 4.5 * size[..., 0])).astype(np.int32)
+    status = np.where(duration_s >= CAP_S, Status.TIMEOUT, Status.SUCCESS).astype(np.int32)
+    return Problems(Tests(kind, characters, np.ones((problems, tests), bool)), duration_s, status)
+
+
 def usable_cells(problems: Problems) -> np.ndarray:
-    """bool[b, k, h]: recorded runs, timeouts included, on optimization tests."""
+    """Mark recorded runs, timeouts included, on optimization tests: bool[b, k, h]."""
     pool = problems.tests.mask & (problems.tests.kind == TestKind.OPTIMIZATION)
     return pool[..., None] & np.isin(problems.status, (Status.SUCCESS, Status.TIMEOUT))
 
 
-def prepare(problems: Problems, *, alpha: float, beta_s: float) -> Prepared:
-    """Calibrates, sorts and ranks the references of each test, once (paper L2985, L3040, L3060)."""
+def prepare_problems(problems: Problems, *, alpha: float, beta_s: float) -> Prepared:
+    """Calibrate, sort and rank the references of each test, once for all families (App. D.2)."""
     raw = References(problems.duration_s, np.zeros((), np.float32), usable_cells(problems))
     duration_s = np.asarray(calibrated(raw, alpha=alpha, beta_s=beta_s).duration_s)
     order = np.argsort(duration_s, axis=-1)
@@ -76,7 +155,7 @@ def _places(ordered_s: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 
 def _ranked_limits(ordered_s: np.ndarray, order: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """lambda_ranked for every percent and both bounds (max, median), [b, percents, 2, k] s (paper L3040)."""
+    """lambda_ranked for every percent and both bounds (max, median), [b, percents, 2, k] s."""
     is_usable = np.isfinite(ordered_s)
     usable = np.empty_like(is_usable)
     np.put_along_axis(usable, order, is_usable, axis=-1)
@@ -90,9 +169,9 @@ def _ranked_limits(ordered_s: np.ndarray, order: np.ndarray, places: np.ndarray)
     return np.stack(limits, axis=1)
 
 
-def _max_and_median(ordered_s: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Maximum and median of the chosen values of each ascending row, [b, 2, k]; nan where none is chosen."""
-    place = np.cumsum(chosen, axis=-1, dtype=np.int32)
+def _max_and_median(ordered_s: np.ndarray, is_kept: np.ndarray) -> np.ndarray:
+    """Maximum and median of the kept values of each ascending row, [b, 2, k]; nan where none is kept."""
+    place = np.cumsum(is_kept, axis=-1, dtype=np.int32)
     last = place[..., -1:] - 1
 
     def value_at(rank: np.ndarray) -> np.ndarray:

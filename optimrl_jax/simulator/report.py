@@ -12,8 +12,7 @@ from rich.table import Table
 
 from optimrl_jax.errors import UserError
 from optimrl_jax.simulator.configurations import STAGES, Configuration
-from optimrl_jax.simulator.diagnostics import METRICS
-from optimrl_jax.simulator.online import Correlation
+from optimrl_jax.simulator.diagnostics import DIAGNOSTICS, Correlation
 
 PAPER_SCORES = pathlib.Path(__file__).with_name("online_scores.csv")
 
@@ -21,7 +20,7 @@ PAPER_SCORES = pathlib.Path(__file__).with_name("online_scores.csv")
 def write_table(
     path: pathlib.Path, configurations: Sequence[Configuration], columns: Mapping[str, np.ndarray], curves: np.ndarray
 ) -> None:
-    """One row for each configuration: its fields, its diagnostics, why it is degenerate, its rank and its raw curve."""
+    """Write one row for each configuration: fields, diagnostics, why it is degenerate, its rank and its raw curve."""
     fields = ("filter_limit", "limit", "bound", "tolerance", "threshold")
     values = [dict(one.values) for one in configurations]
     table = {
@@ -36,7 +35,7 @@ def write_table(
 
 
 def read_scores(path: pathlib.Path) -> tuple[list[str], list[str], dict[str, np.ndarray]]:
-    """Labels, configuration names and {p_tau: score [runs]} of online runs; UserError for a file that has none."""
+    """Read labels, configuration names and {p_tau: score [runs]} of online runs; UserError for a file that has none."""
     try:
         with path.open(newline="") as file:
             rows = list(csv.DictReader(file))
@@ -50,18 +49,18 @@ def read_scores(path: pathlib.Path) -> tuple[list[str], list[str], dict[str, np.
 
 
 def correlation_table(matrix: Mapping[str, Mapping[str, Correlation]], *, title: str) -> Table:
-    """Metric by p_tau: Spearman's rho with its two-sided p-value, the layout of L3731."""
+    """Tabulate metric by p_tau: Spearman's rho with its two-sided p-value, the layout of Table 45."""
     table = Table(title=title)
     table.add_column("diagnostic")
     for name in next(iter(matrix.values())):
         table.add_column(name, justify="right")
     for metric, row in matrix.items():
-        table.add_row(METRICS[metric], *(f"{cell.rho:+.3f} (p = {cell.p:.2g})" for cell in row.values()))
+        table.add_row(DIAGNOSTICS[metric], *(f"{cell.rho:+.3f} (p = {cell.p:.2g})" for cell in row.values()))
     return table
 
 
 def family_table(configurations: Sequence[Configuration], columns: Mapping[str, np.ndarray]) -> Table:
-    """How many configurations of each family are usable, and its best one."""
+    """Count the usable configurations of each family, and name its best one."""
     table = Table(title=f"{len(configurations):,} configurations")
     for name in ("family", "configurations", "sparse", "saturated", "unordered", "usable", "best: y = x deviation"):
         table.add_column(name, justify="left" if name == "family" else "right")
@@ -75,6 +74,7 @@ def family_table(configurations: Sequence[Configuration], columns: Mapping[str, 
     return table
 
 
-def show(*tables: Table) -> None:
+def print_tables(*tables: Table) -> None:
+    """Print tables at a width that also fits a log file."""
     for table in tables:
         Console(width=130).print(table)

@@ -21,7 +21,7 @@ class ProblemSettings:
 
 @dataclasses.dataclass(frozen=True)
 class ScheduleSettings:
-    """A simulated run (L3606); the paper gives no numbers."""
+    """A simulated run (App. E.1); the paper gives no numbers."""
 
     steps: int = setting(200, "steps, from the weakest references to the strongest", (lambda v: v >= 2, "at least 2"))
     problems: int = setting(32, "problems of one step", POSITIVE)

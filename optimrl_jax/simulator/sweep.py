@@ -1,7 +1,7 @@
 """The whole sweep at once: which reference solutions pass in which of the 1,578 environments.
 
 Second stage of the simulator. What `environment.judge` computes for one environment, this computes for all of them
-from shared parts: references are sorted and ranked once a problem (`problems.prepare`), filters and limits are
+from shared parts: references are sorted and ranked once a problem (`problems.prepare_problems`), filters and limits are
 evaluated once each, and the number of timeouts under every (filter, limit) pair is one matrix product. The results are
 the same, candidate for candidate; a test holds the two together.
 """
@@ -22,7 +22,7 @@ from optimrl_jax.environment.calibration import percentile
 from optimrl_jax.environment.filters import FILTERS
 from optimrl_jax.environment.limits import SHORTEST_S
 from optimrl_jax.simulator.configurations import configurations
-from optimrl_jax.simulator.problems import Prepared, Problems, prepare
+from optimrl_jax.simulator.problems import Prepared, Problems, prepare_problems
 
 # Cells of the [k, h] matrices in one batch: small enough for the caches, large enough to hide the dispatch.
 BATCH_CELLS = 1 << 18
@@ -33,9 +33,11 @@ IN_FLIGHT = 2
 class Passes(typing.NamedTuple):
     """One row for each (problem, reference), problem by problem; padding included and never a candidate.
 
-    `passes` bool[n, c] is c_strict and g in each configuration (columns as in `configurations()`); `quality` float[n]
-    in [0, 1] is 1 - q_QP over the whole optimization pool, 1 best; `is_candidate` bool[n] leaves out padding,
-    references without any usable test and those with a recorded fault; `problem` int[n].
+    Attributes:
+      passes: bool[n, c], c_strict and g in each configuration (columns as in `configurations()`).
+      quality: float[n] in [0, 1], 1 - q_QP over the whole optimization pool, 1 best.
+      is_candidate: bool[n]; leaves out padding, references without any usable test and those with a recorded fault.
+      problem: int[n], the problem of the row.
     """
 
     passes: np.ndarray
@@ -51,11 +53,16 @@ def sweep(
     beta_s: float = 0.0,
     on_batch: Callable[[int, int], None] = lambda done, total: None,
 ) -> Passes:
-    """Passes of every reference of every problem in every configuration.
+    """Judge every reference of every problem in every configuration.
 
-    Problems come in groups of equal shape, each compiled once. Time grows linearly with problems and tests, at most
-    quadratically with references; memory holds one byte for each candidate and configuration. `on_batch` hears the
-    number of problems done and their total.
+    Time grows linearly with problems and tests, at most quadratically with references; memory holds one byte for each
+    candidate and configuration.
+
+    Args:
+      groups: problems of equal padded shape, each group compiled once; raises ValueError without any problem.
+      alpha: slope of the calibration of references, without unit.
+      beta_s: its offset, seconds.
+      on_batch: called with the number of problems done and their total.
     """
     groups = [group for group in groups if len(group.status)]
     if not groups:
@@ -71,7 +78,7 @@ def sweep(
     first_row = first_problem = 0
     for group in groups:
         b, _, h = group.status.shape
-        for start, (passes, quality, is_candidate) in _judged_batches(group, alpha=alpha, beta_s=beta_s):
+        for start, (passes, quality, is_candidate) in _judge_batches(group, alpha=alpha, beta_s=beta_s):
             rows = slice(first_row + start * h, first_row + start * h + quality.size)
             found.passes[rows] = passes.transpose(0, 2, 1).reshape(quality.size, -1)
             found.quality[rows] = quality.ravel()
@@ -81,7 +88,7 @@ def sweep(
     return found
 
 
-def _judged_batches(group: Problems, *, alpha: float, beta_s: float) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
+def _judge_batches(group: Problems, *, alpha: float, beta_s: float) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
     """(first problem, judged arrays) of every batch of a group; the last batch overlaps the one before it.
 
     Equal batches share one compiled program. The first one runs alone, so that it is compiled once.
@@ -90,25 +97,25 @@ def _judged_batches(group: Problems, *, alpha: float, beta_s: float) -> Iterator
     size = min(b, max(1, BATCH_CELLS // (k * h)))
     starts = [min(start, b - size) for start in range(0, b, size)]
     batches = [jax.tree.map(operator.itemgetter(slice(start, start + size)), group) for start in starts]
-    judge = functools.partial(_of_batch, alpha=alpha, beta_s=beta_s)
+    judge = functools.partial(_judge_batch, alpha=alpha, beta_s=beta_s)
     yield starts[0], judge(batches[0])
     with concurrent.futures.ThreadPoolExecutor(IN_FLIGHT) as pool:
         yield from zip(starts[1:], pool.map(judge, batches[1:]), strict=True)
 
 
-def _of_batch(problems: Problems, *, alpha: float, beta_s: float) -> tuple[np.ndarray, ...]:
-    prepared = prepare(problems, alpha=alpha, beta_s=beta_s)
+def _judge_batch(problems: Problems, *, alpha: float, beta_s: float) -> tuple[np.ndarray, ...]:
+    prepared = prepare_problems(problems, alpha=alpha, beta_s=beta_s)
     # Durations go in twice: once XLA knows that candidates are the references, the QP comparison runs ten times slower.
-    return tuple(np.asarray(part) for part in _judged(prepared, prepared.duration_s))
+    return tuple(np.asarray(part) for part in _judge_problems(prepared, prepared.duration_s))
 
 
 @jax.jit
-def _judged(prepared: Prepared, candidate_s: np.ndarray) -> tuple[jnp.ndarray, ...]:
+def _judge_problems(prepared: Prepared, candidate_s: np.ndarray) -> tuple[jnp.ndarray, ...]:
     """(passes [b, c, h], quality [b, h], is_candidate [b, h]); one problem at a time stays in the caches."""
-    return jax.lax.map(lambda one: _of_problem(*one), (prepared, candidate_s))
+    return jax.lax.map(lambda problem: _judge_problem(*problem), (prepared, candidate_s))
 
 
-def _of_problem(problem: Prepared, candidate_s: jnp.ndarray) -> tuple[jnp.ndarray, ...]:
+def _judge_problem(problem: Prepared, candidate_s: jnp.ndarray) -> tuple[jnp.ndarray, ...]:
     """(passes [c, h], quality [h], is_candidate [h]) of the references of one problem."""
     tests, status = problem.tests, problem.status
     pool = tests.mask & (tests.kind == TestKind.OPTIMIZATION)
@@ -128,9 +135,9 @@ def _of_problem(problem: Prepared, candidate_s: jnp.ndarray) -> tuple[jnp.ndarra
     count = usable.sum(axis=-1)
     relative_s = jax.vmap(lambda percent: percentile(problem.ordered_s, count, percent))(_column(families.PERCENTS))
     relative_s = jnp.where(count > 0, jnp.maximum(SHORTEST_S, relative_s), jnp.nan)
-    relative = jax.vmap(lambda limit_s: _derived(limit_s, pool, *shared))(relative_s)
+    relative = jax.vmap(lambda limit_s: _gate_by_limit(limit_s, pool, *shared))(relative_s)
     ranked_s = problem.ranked_limit_s.reshape(-1, pool.size)
-    ranked = jax.vmap(lambda limit_s: _derived(limit_s, pool, *shared))(ranked_s)
+    ranked = jax.vmap(lambda limit_s: _gate_by_limit(limit_s, pool, *shared))(ranked_s)
 
     strict = c & ~jnp.any(is_soiled & pool[:, None], axis=0)
     thresholds = _column(families.THRESHOLDS)[:, None] + GATE_MARGIN
@@ -153,7 +160,7 @@ def _gate(late_count: jnp.ndarray, used_count: jnp.ndarray) -> jnp.ndarray:
     return phi[..., None, :] <= _column(families.TOLERANCES)[:, None] + GATE_MARGIN
 
 
-def _derived(limit_s, pool, c, is_soiled, is_late) -> jnp.ndarray:
+def _gate_by_limit(limit_s, pool, c, is_soiled, is_late) -> jnp.ndarray:
     """Passes [tolerances, h] under limits [k] that come from the references; a test without a limit is left out."""
     used = (pool & ~jnp.isnan(limit_s))[:, None]
     strict = c & ~jnp.any(is_soiled & used, axis=0)
@@ -178,7 +185,7 @@ def _mean_percentile(problem: Prepared) -> jnp.ndarray:
 
 
 def _leaderboard_percentile(problem: Prepared, candidate_s: jnp.ndarray) -> jnp.ndarray:
-    """q_QP of each reference, [h]: exact, each is inserted into the list of every test (L3073)."""
+    """q_QP of each reference, [h]: exact, each is inserted into the list of every test."""
     board = leaderboard.board_of(2 * problem.places, problem.duration_s)
     ahead = leaderboard.positions(board, candidate_s.T, board.mean, ties="first")
     return ahead / jnp.maximum((board.mean.tests > 0).sum(), 1)

@@ -42,7 +42,7 @@ def problem(tests: int, references: int, rollouts: int, *, shape: tuple[int, int
 def median_ms(family: str, arrays: tuple, *, repeats: int) -> float:
     """Median milliseconds of a call once compiled."""
     env = environment.build(family, limit=0.5 if family.startswith(("absolute", "length")) else 30.0)
-    shaped = jax.jit(functools.partial(rewards.judged, composition=COMPOSITION))
+    shaped = jax.jit(functools.partial(rewards.judge_and_reward, composition=COMPOSITION))
     jax.block_until_ready(shaped(env, *arrays))
     runs_ms = []
     for _ in range(repeats):
@@ -59,7 +59,7 @@ def compilations(sizes: list[tuple[int, int]], *, rollouts: int) -> int:
     @jax.jit
     def shaped(env, tests, references, execution):
         traced_shapes.append(references.duration_s.shape)
-        return rewards.judged(env, tests, references, execution, composition=COMPOSITION)
+        return rewards.judge_and_reward(env, tests, references, execution, composition=COMPOSITION)
 
     shapes = environment.bounded_shapes(sizes)
     env = environment.build("qp_ranked")

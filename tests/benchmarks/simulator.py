@@ -15,11 +15,10 @@ import jax
 import numpy as np
 
 from optimrl_jax.arrays import Status
-from optimrl_jax.simulator import diagnostics, sampling
+from optimrl_jax.simulator import diagnostics, schedule
 from optimrl_jax.simulator.configurations import Configuration, configurations
-from optimrl_jax.simulator.problems import Problems
+from optimrl_jax.simulator.problems import Problems, synthetic
 from optimrl_jax.simulator.sweep import sweep
-from optimrl_jax.simulator.synthetic import synthetic
 from tests.benchmarks import model_costs
 
 FULL = {"problems": 1000, "tests": 119, "references": 128}
@@ -38,8 +37,8 @@ def full_sweep_s(shape: dict[str, int]) -> float:
     problems = synthetic(**shape, seed=0)
     started_s = time.perf_counter()
     found = sweep([problems])
-    curves = sampling.pass_curves(found, sampling.schedule(found, **SCHEDULE))
-    diagnostics.diagnose(curves, sampling.positions(SCHEDULE["steps"]), window=21)
+    curves = schedule.pass_curves(found, schedule.sample_schedule(found, **SCHEDULE))
+    diagnostics.diagnose(curves, schedule.step_positions(SCHEDULE["steps"]), window=21)
     return time.perf_counter() - started_s
 
 

@@ -75,8 +75,8 @@ def test_missing_seconds_are_fine_where_nothing_was_run():
     assert environment.check(**found) is None
 
 
-@pytest.mark.parametrize("tau", [-1, 101, float("nan")])
+@pytest.mark.parametrize("tau", [-1, 0, 101, float("nan")])
 def test_a_tau_out_of_range_is_refused(tau):
-    with pytest.raises(ValueError, match="expected a percent in"):
+    with pytest.raises(ValueError, match="expected a percentile in"):
         environment.check_tau(tau)
     assert environment.check_tau(30) == 30

@@ -8,7 +8,7 @@ import pytest
 
 from optimrl_jax import environment
 from optimrl_jax.arrays import Execution, Status, Tests
-from optimrl_jax.environment.service import checked
+from optimrl_jax.environment.service import validate_state
 
 R, K = 40, 50
 KEY = jax.random.key(3)
@@ -101,7 +101,7 @@ def test_a_burst_covers_whole_windows_of_steps():
 
 @pytest.mark.parametrize("name", environment.SERVICE_STATES)
 def test_every_named_state_is_one_a_service_can_be_in(name):
-    assert checked(environment.SERVICE_STATES[name]) is environment.SERVICE_STATES[name]
+    assert validate_state(environment.SERVICE_STATES[name]) is environment.SERVICE_STATES[name]
 
 
 @pytest.mark.parametrize(
@@ -116,4 +116,4 @@ def test_every_named_state_is_one_a_service_can_be_in(name):
 )
 def test_an_impossible_state_is_refused(fields, message):
     with pytest.raises(ValueError, match=message.replace(".", r"\.")):
-        checked(environment.ServiceState(**fields))
+        validate_state(environment.ServiceState(**fields))

@@ -54,7 +54,7 @@ def test_a_recipes_own_level_does_not_widen_the_spread():
 
 
 def test_the_papers_gap_at_p50_is_several_half_widths_of_a_difference():
-    """Training +-1.4 and test +-4.3 at p50 (L800): 19.7 points are 9.9 and 4.2 half widths."""
+    """Training +-1.4 and test +-4.3 at p50 (Table 7): 19.7 points are 9.9 and 4.2 half widths."""
     assert 19.7 / difference_half_width(1.4) == pytest.approx(9.9, abs=0.1)
     assert difference_half_width(1.4, test=4.3) == pytest.approx(4.7, abs=0.05)
     assert 19.7 / difference_half_width(1.4, test=4.3) == pytest.approx(4.2, abs=0.05)

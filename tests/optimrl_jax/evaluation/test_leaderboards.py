@@ -39,15 +39,15 @@ def test_arrays_that_do_not_pair_up_are_refused():
 
 
 def test_rank_correlation_by_hand():
-    assert leaderboards.spearman(np.array([1.0, 2, 3, 4]), np.array([10.0, 20, 40, 30])) == pytest.approx(0.8)
-    assert leaderboards.spearman(np.array([1.0, 1, 2]), np.array([5.0, 5, 9])) == pytest.approx(1.0)
-    assert np.isnan(leaderboards.spearman(np.ones(4), np.arange(4.0)))
+    assert leaderboards.rank_correlation(np.array([1.0, 2, 3, 4]), np.array([10.0, 20, 40, 30])) == pytest.approx(0.8)
+    assert leaderboards.rank_correlation(np.array([1.0, 1, 2]), np.array([5.0, 5, 9])) == pytest.approx(1.0)
+    assert np.isnan(leaderboards.rank_correlation(np.ones(4), np.arange(4.0)))
 
 
 def test_each_leaderboard_does_what_its_name_says():
     stored = np.array([[0.1, 0.2, 10.0]])
     fresh = np.array([[0.3, np.nan, 10.0]])
-    drift = leaderboards.Drift(map=AffineMap(2.0, 0.05), spearman=1.0, relative_rmse=0.0, pairs=9)
-    assert leaderboards.stored(stored, fresh, drift).tolist() == [[0.1, 0.2, 10.0]]
-    assert leaderboards.affine(stored, fresh, drift)[0] == pytest.approx([0.25, 0.45, 10.0])
-    assert leaderboards.fresh(stored, fresh, drift).tolist() == [[0.3, 0.2, 10.0]]
+    drift = leaderboards.DriftFit(map=AffineMap(2.0, 0.05), spearman=1.0, relative_rmse=0.0, pairs=9)
+    assert leaderboards.stored_leaderboard(stored, fresh, drift).tolist() == [[0.1, 0.2, 10.0]]
+    assert leaderboards.mapped_leaderboard(stored, fresh, drift)[0] == pytest.approx([0.25, 0.45, 10.0])
+    assert leaderboards.fresh_leaderboard(stored, fresh, drift).tolist() == [[0.3, 0.2, 10.0]]

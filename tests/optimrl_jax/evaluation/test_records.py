@@ -15,9 +15,9 @@ def sample(number, *, tests=3):
 def test_records_of_different_lengths_come_back_as_written(tmp_path):
     path = tmp_path / "records.parquet"
     written = [sample(0), sample(1, tests=5)]
-    records.write(path, written, key="abc")
+    records.write_records(path, written, key="abc")
     assert records.stored_key(path) == "abc"
-    for before, after in zip(written, records.read(path), strict=True):
+    for before, after in zip(written, records.read_records(path), strict=True):
         assert (before.policy, before.problem_id, before.sample, before.program) == (
             after.policy,
             after.problem_id,
@@ -33,10 +33,10 @@ def test_no_file_has_no_key(tmp_path):
     assert records.stored_key(tmp_path / "records.parquet") is None
 
 
-@pytest.mark.parametrize("reader", [records.read, records.stored_key])
+@pytest.mark.parametrize("reader", [records.read_records, records.stored_key])
 def test_a_broken_file_is_named(tmp_path, reader):
     path = tmp_path / "records.parquet"
-    records.write(path, [sample(0)], key="abc")
+    records.write_records(path, [sample(0)], key="abc")
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(UserError, match=r"records\.parquet: expected stored evaluation records"):
         reader(path)

@@ -9,7 +9,7 @@ from optimrl_jax.arrays import AffineMap
 from optimrl_jax.evaluation import sensitivity
 from tests.optimrl_jax.simulator import ragged
 
-# Strict p10 pass@1 of ranked p30 and QP runs, ab1-ab8 by s0, s5, s9 (published table, L2785).
+# Strict p10 pass@1 of ranked p30 and QP runs, ab1-ab8 by s0, s5, s9 (App. C.10).
 P30 = np.array(
     [
         [41.0, 41.9, 41.1, 40.5, 39.3, 40.4, 40.7, 40.8],
@@ -27,7 +27,7 @@ QP = np.array(
 
 
 def test_the_papers_grids_come_out():
-    """ab3 and s5 of the table at L2696, to its six digits."""
+    """ab3 and s5 of App. C.10, to its six digits."""
     assert len(sensitivity.REWARD_CALIBRATIONS) == 8
     assert len(sensitivity.SCORING_CALIBRATIONS) == 10
     ab3, s5 = sensitivity.REWARD_CALIBRATIONS["ab3"], sensitivity.SCORING_CALIBRATIONS["s5"]
@@ -36,7 +36,7 @@ def test_the_papers_grids_come_out():
 
 
 def test_scoring_moves_the_published_scores_and_training_hardly_does():
-    """L2836: spreads of 2.6 and 2.0 points for ranked p30, 1.2 and 2.9 for QP; drops of about 35 points."""
+    """App. C.10: spreads of 2.6 and 2.0 points for ranked p30, 1.2 and 2.9 for QP; drops of about 35 points."""
     found = [sensitivity.calibration_separation(matrix) for matrix in (P30, QP)]
     np.testing.assert_allclose(found[0].reward_spread[:2], [2.6, 2.0], atol=1e-6)
     np.testing.assert_allclose(found[1].reward_spread[:2], [1.2, 2.9], atol=1e-6)
@@ -46,7 +46,7 @@ def test_scoring_moves_the_published_scores_and_training_hardly_does():
 
 
 def test_relative_gains_by_the_papers_numbers():
-    """L2663: 56.3, 55.8 and 57.8 % over a baseline of 38.8 % are gains of 45, 44 and 49 %."""
+    """App. C.9: 56.3, 55.8 and 57.8 % over a baseline of 38.8 % are gains of 45, 44 and 49 %."""
     np.testing.assert_allclose(sensitivity.relative_gain([56.3, 55.8, 57.8], 38.8), [0.45, 0.44, 0.49], atol=0.005)
     assert np.isnan(sensitivity.relative_gain([1.0], [0.0])).all()
 

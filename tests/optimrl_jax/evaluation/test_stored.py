@@ -23,8 +23,8 @@ def replayed(tmp_path_factory):
         for policy, speeds in (("fast", (0.001, 0.02)), ("slow", (0.08, 0.3)))
         for sample, seconds in enumerate(speeds)
     ]
-    stored_records.write(path, samples[::-1], key="twin")
-    return problems, stored_records.read(path)
+    stored_records.write_records(path, samples[::-1], key="twin")
+    return problems, stored_records.read_records(path)
 
 
 def test_samples_come_back_in_order_and_padded_to_one_shape(replayed):

@@ -38,7 +38,9 @@ def test_numpy_arrays_go_in():
     references = References(np.array([[0.1, 0.2]] * 3), np.zeros((3, 2)), np.ones((3, 2), bool))
     execution = Execution(np.array([[0, 0, 0], [0, 0, 2]]), np.array([[0.05] * 3, [0.3] * 3]))
     environment.check(tests, references, execution)
-    found = rewards.judged(environment.build("qp_ranked"), tests, references, execution, composition="two_gate_graded")
+    found = rewards.judge_and_reward(
+        environment.build("qp_ranked"), tests, references, execution, composition="two_gate_graded"
+    )
     assert np.asarray(found.reward).tolist() == [1.0, -1.0]
 
 
@@ -48,7 +50,7 @@ def test_compiled_batched_and_eager_rewards_agree(composition):
     env = environment.build("qar_ranked")
 
     def reward(*parts):
-        return rewards.judged(env, *parts, composition=composition).reward
+        return rewards.judge_and_reward(env, *parts, composition=composition).reward
 
     eager = np.asarray(reward(*arrays))
     np.testing.assert_allclose(jax.jit(reward)(*arrays), eager, atol=1e-6)

@@ -113,7 +113,7 @@ def test_raw_seconds_are_added_to_correctness(composition, expected):
     tests = Tests(np.array([0, 0, 2]), np.ones(3, np.int32), np.ones(3, bool))
     references = References(np.ones((3, 1), np.float32), np.zeros((3, 1), np.float32), np.ones((3, 1), bool))
     execution = Execution(np.array([[0, 0, 0], [0, 2, 0]]), np.array([[1, 1, 5], [1, 1, 5]], np.float32))
-    found = rewards.judged(environment.build("mc_mo"), tests, references, execution, composition=composition)
+    found = rewards.judge_and_reward(environment.build("mc_mo"), tests, references, execution, composition=composition)
     assert np.asarray(found.reward).tolist() == pytest.approx(expected, abs=1e-5)
 
 
@@ -125,4 +125,4 @@ def test_a_probability_takes_the_place_of_a_gate():
 
 def test_an_unknown_naive_composition_is_refused():
     with pytest.raises(ValueError, match=r"reward\.composition = 'naive'.*naive_base_linear"):
-        rewards.judged(environment.build("mc"), None, None, None, composition="naive")
+        rewards.judge_and_reward(environment.build("mc"), None, None, None, composition="naive")

@@ -6,7 +6,7 @@ import pytest
 
 from optimrl_jax import environment, rewards
 from optimrl_jax.arrays import Execution, References, Tests
-from optimrl_jax.rewards.service_states import Rewards
+from optimrl_jax.rewards.service_states import ReplayedRewards
 
 K, H, R, DRAWS = 12, 8, 6, 20
 KEY = jax.random.key(0)
@@ -22,16 +22,16 @@ ENV = environment.build("qar_ranked", threshold=0.3)
 
 @jax.jit
 def judge(execution):
-    return rewards.judged(ENV, TESTS, REFERENCES, execution, composition="two_gate_graded")
+    return rewards.judge_and_reward(ENV, TESTS, REFERENCES, execution, composition="two_gate_graded")
 
 
 def replayed(name):
     state = environment.SERVICE_STATES[name]
-    return rewards.replayed(judge, TESTS, RECORDED, state=state, key=KEY, draws=DRAWS)
+    return rewards.replay_state(judge, TESTS, RECORDED, state=state, key=KEY, draws=DRAWS)
 
 
 def effect(name):
-    return rewards.effect_of(replayed(name), replayed("healthy"))
+    return rewards.service_effect(replayed(name), replayed("healthy"))
 
 
 def test_a_healthy_replay_earns_what_was_earned():
@@ -59,8 +59,8 @@ def test_discarded_faults_are_masked_and_move_no_reward():
 
 def test_a_quarantine_without_any_valid_rollout_has_no_effect_to_report():
     lost = environment.ServiceState(fault_share=1.0, fallback="quarantine")
-    found = rewards.effect_of(
-        rewards.replayed(judge, TESTS, RECORDED, state=lost, key=KEY, draws=2), replayed("healthy")
+    found = rewards.service_effect(
+        rewards.replay_state(judge, TESTS, RECORDED, state=lost, key=KEY, draws=2), replayed("healthy")
     )
     assert found.masked_share == 1
     assert np.isnan(found[:3]).all()
@@ -68,12 +68,12 @@ def test_a_quarantine_without_any_valid_rollout_has_no_effect_to_report():
 
 def test_effects_by_hand():
     """Two draws of two rollouts, one of them masked: the first rises by 1 and falls by 1, the order flips once."""
-    recorded = Rewards(np.array([[0.0, 0.5]]), np.ones((1, 2), bool))
-    state = Rewards(np.array([[1.0, 0.5], [-1.0, 0.5]]), np.array([[True, True], [True, True]]))
-    found = rewards.effect_of(state, recorded)
+    recorded = ReplayedRewards(np.array([[0.0, 0.5]]), np.ones((1, 2), bool))
+    state = ReplayedRewards(np.array([[1.0, 0.5], [-1.0, 0.5]]), np.array([[True, True], [True, True]]))
+    found = rewards.service_effect(state, recorded)
     assert found == pytest.approx((0.0, 0.5, 0.5, 0.0))
 
 
 def test_an_impossible_state_is_refused():
     with pytest.raises(ValueError, match=r"service.slowdown = -1.0"):
-        rewards.replayed(judge, TESTS, RECORDED, state=environment.ServiceState(slowdown=-1.0), key=KEY)
+        rewards.replay_state(judge, TESTS, RECORDED, state=environment.ServiceState(slowdown=-1.0), key=KEY)

@@ -75,7 +75,7 @@ def test_the_diagonal_is_the_best_curve_and_its_mirror_the_worst_ordered():
     assert found["diagonal_deviation"][0] == 0
     assert found["quality_correlation_raw"] == pytest.approx([1, -1])
     assert found["steepness"] == pytest.approx([0.5, -0.5])
-    assert set(found) == set(diagnostics.METRICS)
+    assert set(found) == set(diagnostics.DIAGNOSTICS)
 
 
 def test_degenerate_environments_are_named_and_ranked_last():
@@ -83,8 +83,8 @@ def test_degenerate_environments_are_named_and_ranked_last():
     found = diagnostics.diagnose(curves, X, window=5)
     why = diagnostics.degeneracy(found, least_auc=0.05, most_auc=0.95, least_correlation=0.1)
     assert why.tolist() == ["sparse", "saturated", "unordered", "", ""]
-    assert diagnostics.rank(found, why).tolist()[3:] == [1, 2]
-    assert sorted(diagnostics.rank(found, why).tolist()) == [1, 2, 3, 4, 5]
+    assert diagnostics.rank_configurations(found, why).tolist()[3:] == [1, 2]
+    assert sorted(diagnostics.rank_configurations(found, why).tolist()) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("window", [0, 51])

@@ -43,7 +43,9 @@ def test_multiplicative_noise_adds_in_variance_for_both_regimes_alike():
 
 def test_decisions_by_hand():
     """B takes 1 and 3 s, A 2 and 2 s: a draw by wins; B alone breaks 2.5 s; nobody breaks 4 s."""
-    found = noise.Pairs(np.array([[2.0, 2.0]]), np.array([[1.0, 3.0]]), np.array([[2.0, 2.0]]), np.array([[1.0, 3.0]]))
+    found = noise.DurationPairs(
+        np.array([[2.0, 2.0]]), np.array([[1.0, 3.0]]), np.array([[2.0, 2.0]]), np.array([[1.0, 3.0]])
+    )
     assert noise.win_rate_credit(found) == 0.5
     assert noise.timeout_credit(found, 2.5) == 0
     assert noise.timeout_credit(found, 4.0) == 0.5
@@ -85,7 +87,7 @@ def test_the_burden_of_a_fixed_overhead_by_hand():
 
 
 def test_the_papers_table_of_fallback_exposure_comes_out():
-    """L2279, percent, to the digits printed there."""
+    """Table 27, percent, to the digits printed there."""
     rates, tests = np.array([2.0, 0.5, 0.1, 0.01, 0.001])[:, None] / 100, np.array([10, 30, 50, 100, 150])
     printed = [
         [18.3, 45.5, 63.6, 86.7, 95.2],

@@ -11,7 +11,7 @@ from scipy import stats
 from optimrl_jax import simulate
 from optimrl_jax.errors import EXIT_USER_ERROR
 from optimrl_jax.jobs import command_line
-from optimrl_jax.simulator import online, report
+from optimrl_jax.simulator import diagnostics, report
 from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.settings import SimulatorSettings
 from tests.optimrl_jax import records
@@ -98,7 +98,7 @@ def test_an_online_run_outside_the_sweep_is_a_mistake(capsys, tmp_path):
 
 def test_the_papers_20_runs_are_points_of_the_sweep():
     labels, names, scores = report.read_scores(report.PAPER_SCORES)
-    rows = online.rows_of(names, among=[one.name for one in configurations()])
+    rows = diagnostics.configuration_rows(names, among=[one.name for one in configurations()])
     assert len(set(rows.tolist())) == len(set(labels)) == 20
     assert scores["p30"].max() == 19.1
 
@@ -107,7 +107,7 @@ def test_correlations_agree_with_scipy_and_drop_what_is_missing():
     draw = np.random.default_rng(0)
     metric, score = draw.random(12), draw.integers(0, 5, 12).astype(float)
     metric[3] = np.nan
-    found = online.correlate({"steepness": metric}, {"p30": score, "flat": np.ones(12)})["steepness"]
+    found = diagnostics.correlate({"steepness": metric}, {"p30": score, "flat": np.ones(12)})["steepness"]
     kept = np.arange(12) != 3
     expected = stats.spearmanr(metric[kept], score[kept])
     assert found["p30"] == pytest.approx((expected.statistic, expected.pvalue, 11))

@@ -9,9 +9,8 @@ from optimrl_jax.arrays import References, Status, Tests
 from optimrl_jax.environment.calibration import calibrated
 from optimrl_jax.environment.limits import LIMITS
 from optimrl_jax.simulator.configurations import STAGES, configurations
-from optimrl_jax.simulator.problems import Problems, prepare
+from optimrl_jax.simulator.problems import Problems, prepare_problems, synthetic
 from optimrl_jax.simulator.sweep import sweep
-from optimrl_jax.simulator.synthetic import synthetic
 from tests.benchmarks.simulator import numpy_passes
 from tests.optimrl_jax.simulator import ragged
 
@@ -106,7 +105,7 @@ def test_ranked_limits_by_hand():
     """Three references: A is fastest on both tests, B second, C third; the best 60 % are A and B."""
     duration_s = np.array([[[1.0, 2.0, 4.0], [2.0, 3.0, 9.0]]], np.float32)
     tests = Tests(np.full((1, 2), 2, np.int32), np.zeros((1, 2), np.int32), np.ones((1, 2), bool))
-    prepared = prepare(Problems(tests, duration_s, np.zeros((1, 2, 3), np.int32)), alpha=1.0, beta_s=0.0)
+    prepared = prepare_problems(Problems(tests, duration_s, np.zeros((1, 2, 3), np.int32)), alpha=1.0, beta_s=0.0)
     np.testing.assert_array_equal(prepared.places[0], [[0, 1, 2], [0, 1, 2]])
     np.testing.assert_allclose(prepared.ranked_limit_s[0, 5], [[2.0, 3.0], [1.5, 2.5]])
 
@@ -123,7 +122,7 @@ def test_the_limits_of_large_pools_are_those_of_the_environment():
     is_usable[2, 0] = False
     tests = Tests(np.full((1, 191), 2, np.int32), np.zeros((1, 191), np.int32), np.ones((1, 191), bool))
     status = np.where(is_usable, Status.SUCCESS, Status.FAILURE).astype(np.int32)
-    found = prepare(Problems(tests, duration_s[None], status[None]), alpha=1.0, beta_s=0.0)
+    found = prepare_problems(Problems(tests, duration_s[None], status[None]), alpha=1.0, beta_s=0.0)
     references = calibrated(References(duration_s, np.zeros_like(duration_s), is_usable), alpha=1.0, beta_s=0.0)
     limit_s = np.asarray(LIMITS["ranked"](references, 50.0, bound="max"))
     np.testing.assert_array_equal(found.ranked_limit_s[0, 4, 0], limit_s)
@@ -136,7 +135,7 @@ def test_a_sweep_of_nothing_is_refused():
 
 
 def test_a_plain_numpy_loop_passes_the_same_references():
-    """The benchmark's loop, written from the table at L3143 without any function of the environment."""
+    """The benchmark's loop, written from Table 38 without any function of the environment."""
     problems = synthetic(problems=2, tests=20, references=15, seed=2)
     assert (problems.duration_s < 10).all()
     found = sweep([problems])

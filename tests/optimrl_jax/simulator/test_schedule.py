@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from optimrl_jax.arrays import Status
-from optimrl_jax.simulator import sampling
+from optimrl_jax.simulator import schedule
 from optimrl_jax.simulator.configurations import configurations
-from optimrl_jax.simulator.stack import stack
+from optimrl_jax.simulator.problems import stack_problems, synthetic
 from optimrl_jax.simulator.sweep import Passes, sweep
-from optimrl_jax.simulator.synthetic import synthetic
 from tests.optimrl_jax import records
 
 SCHEDULE = {"steps": 21, "problems": 3, "samples": 2, "band": 0.05, "seed": 0}
@@ -23,9 +22,9 @@ def ladder(problems: int = 4, references: int = 41) -> Passes:
 
 def test_samples_stay_in_the_band_around_the_target_and_problems_do_not_repeat_in_a_step():
     found = ladder()
-    rows = sampling.schedule(found, **SCHEDULE)
+    rows = schedule.sample_schedule(found, **SCHEDULE)
     assert rows.shape == (21, 6)
-    distance = np.abs(found.quality[rows] - sampling.positions(21)[:, None])
+    distance = np.abs(found.quality[rows] - schedule.step_positions(21)[:, None])
     assert distance.max() <= 0.05 + 0.5 / 40 + 1e-6
     drawn = found.problem[rows].reshape(21, 3, 2)
     assert (drawn[..., 0] == drawn[..., 1]).all()
@@ -35,36 +34,36 @@ def test_samples_stay_in_the_band_around_the_target_and_problems_do_not_repeat_i
 def test_padding_and_faulty_references_are_never_sampled():
     found = ladder()
     allowed = np.random.default_rng(0).random(found.quality.size) < 0.3
-    rows = sampling.schedule(found._replace(is_candidate=allowed), **SCHEDULE)
+    rows = schedule.sample_schedule(found._replace(is_candidate=allowed), **SCHEDULE)
     assert allowed[rows].all()
 
 
 def test_the_same_seed_draws_the_same_samples_and_another_seed_others():
-    first, again = (sampling.schedule(ladder(), **SCHEDULE) for _ in range(2))
+    first, again = (schedule.sample_schedule(ladder(), **SCHEDULE) for _ in range(2))
     np.testing.assert_array_equal(first, again)
-    assert (first != sampling.schedule(ladder(), **SCHEDULE | {"seed": 1})).any()
+    assert (first != schedule.sample_schedule(ladder(), **SCHEDULE | {"seed": 1})).any()
 
 
 def test_curves_are_the_share_of_passing_samples():
-    curves = sampling.pass_curves(ladder(), sampling.schedule(ladder(), **SCHEDULE))
+    curves = schedule.pass_curves(ladder(), schedule.sample_schedule(ladder(), **SCHEDULE))
     assert (curves[0] == 1).all()
     assert (curves[1, :9] == 0).all()
     assert (curves[1, 12:] == 1).all()
 
 
 def test_fewer_problems_than_a_step_asks_for_are_drawn_again():
-    rows = sampling.schedule(ladder(problems=1), **SCHEDULE)
+    rows = schedule.sample_schedule(ladder(problems=1), **SCHEDULE)
     assert rows.shape == (21, 6)
 
 
 def test_nobody_to_sample_is_refused():
     found = ladder()
     with pytest.raises(ValueError, match="usable optimization test"):
-        sampling.schedule(found._replace(is_candidate=np.zeros_like(found.is_candidate)), **SCHEDULE)
+        schedule.sample_schedule(found._replace(is_candidate=np.zeros_like(found.is_candidate)), **SCHEDULE)
 
 
 def test_synthetic_durations_have_the_papers_spread():
-    """L1919, L2660: median 0.099 s, p90 0.736 s, p95 1.296 s, 6.9 % over 1 s, within a quarter."""
+    """Table 21 and App. C.9: median 0.099 s, p90 0.736 s, p95 1.296 s, 6.9 % over 1 s, within a quarter."""
     duration_s = synthetic(problems=300, tests=119, references=32, seed=0).duration_s
     np.testing.assert_allclose(np.quantile(duration_s, [0.5, 0.9, 0.95]), [0.099, 0.736, 1.296], rtol=0.25)
     assert (duration_s > 1).mean() == pytest.approx(0.069, rel=0.25)
@@ -79,7 +78,7 @@ def test_synthetic_problems_repeat_with_their_seed_and_mark_timeouts():
 
 def test_records_of_different_sizes_are_stacked_by_shape_and_keep_their_cells():
     found = records.ragged(0, problems=6)
-    groups = stack(found, shape_of=lambda record: (4 if len(record.test_kind) <= 4 else 8, 6))
+    groups = stack_problems(found, shape_of=lambda record: (4 if len(record.test_kind) <= 4 else 8, 6))
     assert [group.status.shape[1:] for group in groups] == [(4, 6), (8, 6)]
     assert sum(len(group.status) for group in groups) == 6
     first = next(record for record in found if len(record.test_kind) <= 4)
@@ -92,7 +91,10 @@ def test_records_of_different_sizes_are_stacked_by_shape_and_keep_their_cells():
 
 def test_a_sweep_over_stacked_records_ignores_their_padding():
     found = records.ragged(1, problems=2)
-    swept = [sweep(stack(found, shape_of=shape_of)) for shape_of in (lambda one: one.status.shape, lambda one: (8, 8))]
+    swept = [
+        sweep(stack_problems(found, shape_of=shape_of))
+        for shape_of in (lambda one: one.status.shape, lambda one: (8, 8))
+    ]
     tight, wide = (sorted(one.passes[one.is_candidate].tolist()) for one in swept)
     assert len(tight) > 0
     assert len(tight[0]) == len(configurations())
