@@ -87,3 +87,41 @@ def test_the_quickstart_passes_over_finished_jobs_and_ends_with_the_code_of_the_
     assert ended.returncode == 2
     assert "evaluate: " in ended.stderr
     assert not list(pathlib.Path("runs/quickstart/grpo").glob("checkpoints"))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A directory outside the checkout, and an environment in which the files of a wheel are all there is of ours."""
+    directory = tmp_path_factory.mktemp("installed")
+    build = ["setup.py", "-q", "egg_info", f"--egg-base={directory}", "build_py", f"--build-lib={directory / 'lib'}"]
+    subprocess.run([sys.executable, *build], cwd=source.ROOT, check=True, capture_output=True)
+    return directory, os.environ | {"PYTHONPATH": str(directory / "lib")}
+
+
+def test_what_ships_has_its_data_files(installed):
+    library = installed[0] / "lib"
+    for pattern in ("optimrl_jax/py.typed", "optimrl_jax/configs/base.py", "sandbox/image/compose.yaml"):
+        assert (library / pattern).is_file(), pattern
+    assert list(library.glob("beam_pipelines/sources/mini/**/*.tmpl"))
+    assert list(library.glob("optimrl_jax/simulator/*.csv"))
+
+
+@pytest.mark.parametrize("flag", [["--config=configs/quickstart.py"], ["--config", "configs/qwen7b.py:mc"]])
+def test_configurations_are_found_outside_a_checkout(installed, flag):
+    directory, environment = installed
+    command = [sys.executable, "-m", "optimrl_jax.train", *flag, "--config.grpo.steps=0", "--workdir=w"]
+    ended = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[-1].startswith("train: grpo.steps = 0: expected")
+
+
+def test_a_file_of_the_users_own_may_build_on_the_installed_ones(installed):
+    directory, environment = installed
+    (directory / "mine.py").write_text(
+        "from configs import base\n\n\ndef get_config():\n    config = base.get_config()\n"
+        "    config.grpo.problems = -3\n    return config\n"
+    )
+    command = [sys.executable, "-m", "optimrl_jax.train", "--config=mine.py", "--workdir=w"]
+    ended = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[-1].startswith("train: grpo.problems = -3: expected")

@@ -20,6 +20,7 @@ from ml_collections import config_flags
 
 from optimrl_jax.errors import UserError, exit_code
 from optimrl_jax.jobs.checked_fields import freeze
+from optimrl_jax.jobs.config_files import with_installed_files
 from optimrl_jax.jobs.user_paths import writable_directory
 from optimrl_jax.settings import Settings
 
@@ -79,7 +80,7 @@ def run_job(
       dry_run: started instead of `job` by the flag `--dry_run`, which only jobs that have one know.
       options: flags of this job alone, each with its meaning.
     """
-    arguments = list(sys.argv if argv is None else argv)
+    arguments = with_installed_files(sys.argv if argv is None else argv)
     # `force`, because libraries put handlers of their own on the root logger when they are imported.
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
     for library in ("jax", "absl", "orbax"):

@@ -8,7 +8,7 @@ import pytest
 from optimrl_jax.errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
 from optimrl_jax.jobs import command_line
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 CONFIG = f"--config={ROOT / 'configs' / 'base.py'}"
 
 
