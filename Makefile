@@ -5,7 +5,8 @@ RUN_PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 TESTS ?= tests
 
-# CONFIG names a variant of the quickstart: quickstart, quickstart_rlvr, quickstart_mcmo, quickstart_opt_only.
+# CONFIG names a variant of the quickstart by its directory in runs: quickstart, quickstart_rlvr, quickstart_mcmo,
+# quickstart_opt_only.
 CONFIG ?= quickstart
 
 .PHONY: setup lint types test quickstart sandbox-image

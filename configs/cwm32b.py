@@ -1,20 +1,15 @@
-"""CWM 32B, online: configs/paper.py with its shape, mesh and learning rate; 32 nodes of 8 H100, 1.5 days.
+"""CWM 32B, `--config=configs/cwm32b.py:ROW`: a row of the paper, 32 nodes of 8 H100, 1.5 days.
 
-`--config=configs/cwm32b.py:ROW` takes any row of `environment.PRESETS`; half of the devices learn, half sample.
+It starts from its released SFT checkpoint, which belongs in `grpo.init_from`. `python -m configs cwm32b` lists the rows
+with what the paper prints for each.
 """
 
 import ml_collections
 
 from configs import paper
 
-FAMILY = "cwm-32b"
+MODEL = paper.PaperModel("cwm32b", "cwm-32b", tensor=8, learning_rate=1.4e-7, sft_tensor=None)
 
 
 def get_config(row: str = "standard_rlvr") -> ml_collections.ConfigDict:
-    config = paper.get_config(row, model="cwm32b")
-    config.model = paper.shape_of(FAMILY)
-    # Its released SFT checkpoint is the start (L201): it belongs in `grpo.init_from`.
-    # 128 of the devices learn: data parallelism 16 (L218).
-    config.mesh.fsdp, config.mesh.tensor = paper.DATA_PARALLEL, 8
-    config.grpo.learning_rate = 1.4e-7
-    return config
+    return paper.config_of(row, MODEL)

@@ -1,6 +1,7 @@
-"""What all online runs of the paper share (L210-221, L285-316): 10,000 steps of 3 problems x 16 rollouts, 32k horizon.
+"""What the runs of the paper share: online, 10,000 steps of 3 problems x 16 rollouts; SFT, one epoch; 32k horizon.
 
-A run is `python -m optimrl_jax.train --config=configs/RUN.py --workdir=runs/RUN`; `--dry_run` shows what it takes.
+Not a configuration by itself: `qwen7b`, `qwen32b` and `cwm32b` build on it. Numbers from sec. 5, "Experimental setup",
+and App. F.
 """
 
 import dataclasses
@@ -9,33 +10,88 @@ import ml_collections
 
 from configs import base
 from optimrl_jax import environment
+from optimrl_jax.errors import SettingsError
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.model import families
 
 DATASET = "data/dmc_optim"
+SFT_ROW = "sft"
+SFT_MIX = (("data/open_code_reasoning_2.parquet", 1.0), ("data/open_math_reasoning.parquet", 1.0))
 ROW_TOKENS = 32_768
+PROMPT_TOKENS = 4_096
 DATA_PARALLEL = 16
+SFT_DATA_PARALLEL = 32
 
 
-def get_config(row: str = "standard_rlvr", *, model: str = "base") -> ml_collections.ConfigDict:
-    """The trained row of that name in `environment.PRESETS`, from the SFT policy of `model`."""
-    config = base.get_config()
+@dataclasses.dataclass(frozen=True)
+class PaperModel:
+    """What differs between the models of the paper.
+
+    Attributes:
+      name: what its workdirs are called.
+      shape: key of `families.MODELS`.
+      tensor: devices that heads and hidden features are split over, online.
+      learning_rate: peak, online.
+      sft_tensor: the same in SFT; None where the paper starts from a released SFT checkpoint.
+    """
+
+    name: str
+    shape: str
+    tensor: int
+    learning_rate: float
+    sft_tensor: int | None
+
+
+def config_of(row: str, model: PaperModel) -> ml_collections.ConfigDict:
+    """Return the configuration of a trained row (`environment.PRESETS` and its aliases), or of SFT for the row `sft`.
+
+    Raises:
+      SettingsError: for a row that the model does not have, naming the choices.
+    """
+    if row != SFT_ROW:
+        return _online(environment.row_named(row), model)
+    if model.sft_tensor is None:
+        raise SettingsError(f"row = {row!r}: {model.name} starts from its released SFT checkpoint (grpo.init_from)")
+    return _sft(model, tensor=model.sft_tensor)
+
+
+def _online(row: str, model: PaperModel) -> ml_collections.ConfigDict:
+    config = _common(model)
     preset = environment.preset(row)
     config.environment.update(preset.environment)
     config.reward.update(preset.reward)
-    config.data.directory = DATASET
-    config.data.prompt_tokens, config.data.completion_tokens = 4_096, ROW_TOKENS - 4_096
-    config.data.row_tokens, config.data.micro_rows = ROW_TOKENS, DATA_PARALLEL
-    config.grpo.init_from = f"runs/{model}_sft"
+    config.data.micro_rows = DATA_PARALLEL
+    # Half of the devices learn, half sample: data parallelism 16 on the half that learns.
+    config.mesh.fsdp, config.mesh.tensor = DATA_PARALLEL, model.tensor
+    config.grpo.init_from = f"runs/{model.name}_sft"
     config.grpo.steps, config.grpo.problems, config.grpo.rollouts = 10_000, 3, 16
+    config.grpo.learning_rate = model.learning_rate
     config.grpo.checkpoint_every = 100
-    config.evaluation.policies = (("sft", config.grpo.init_from), (row, f"runs/{model}_{row}"))
-    # About 10,000 tokens a rollout, so 480,000 a step (L219).
+    config.grpo.update(preset.grpo)
+    config.evaluation.policies = (("sft", config.grpo.init_from), (row, f"runs/{model.name}_{row}"))
+    # About 10,000 tokens a rollout, so 480,000 a step.
     config.device.length_share = 10_000 / ROW_TOKENS
     return config
 
 
-def shape_of(family: str) -> dict:
-    """A published model, computed so that rows of 32,768 tokens fit: long rows and large vocabularies in parts."""
-    fields = {"compute_dtype": "bfloat16", "remat": "block", "attention_block": 512, "logits_chunk": 1_024}
-    return thaw(dataclasses.replace(families.MODELS[family], **fields))
+def _sft(model: PaperModel, *, tensor: int) -> ml_collections.ConfigDict:
+    config = _common(model)
+    config.data.micro_rows = 2 * SFT_DATA_PARALLEL
+    config.mesh.fsdp, config.mesh.tensor = SFT_DATA_PARALLEL, tensor
+    config.sft.steps, config.sft.warmup_steps, config.sft.learning_rate = 24_829, 1_000, 8.6e-6
+    config.sft.checkpoint_every = 500
+    config.sft.mix = SFT_MIX
+    # 43.5 billion tokens over 24,829 steps; what packing leaves empty fills the rows up to 2,097,152 tokens.
+    config.sft.batch_tokens = 1_752_000
+    return config
+
+
+def _common(model: PaperModel) -> ml_collections.ConfigDict:
+    config = base.get_config()
+    config.data.directory = DATASET
+    config.data.prompt_tokens, config.data.completion_tokens = PROMPT_TOKENS, ROW_TOKENS - PROMPT_TOKENS
+    config.data.row_tokens = ROW_TOKENS
+    # Computed so that rows of 32,768 tokens fit: long rows and large vocabularies in parts.
+    computed = {"compute_dtype": "bfloat16", "remat": "block", "attention_block": 512, "logits_chunk": 1_024}
+    config.model = thaw(dataclasses.replace(families.MODELS[model.shape], **computed))
+    return config

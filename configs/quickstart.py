@@ -1,14 +1,58 @@
-"""`make quickstart`: 2 cores, about 10 minutes after installation; ranked p30 at least doubles pass@1 at p30."""
+"""`make quickstart`: 2 cores, about 10 minutes after installation; ranked p30 at least doubles pass@1 at p30.
+
+`configs/quickstart.py:VARIANT` has the same budget, dataset and start with another environment and reward; its jobs lie
+in `runs/quickstart_VARIANT`.
+"""
 
 import ml_collections
 
 from configs import base
+from optimrl_jax.errors import SettingsError
+from optimrl_jax.jobs.checked_fields import did_you_mean
 
 ROOT = "runs/quickstart"
+RANKED = "ranked"
 
 
-def get_config(run: str = ROOT) -> ml_collections.ConfigDict:
-    """Dataset and SFT policy are shared by every quickstart variant; the GRPO policy lies in `run`."""
+def _rlvr(config: ml_collections.ConfigDict) -> None:
+    """Standard RLVR: correctness rises, speed hardly moves."""
+    config.environment.family = "rlvr"
+    config.reward.composition = "correctness_only"
+
+
+def _mcmo(config: ml_collections.ConfigDict) -> None:
+    """More correctness and optimization tests, no ranking."""
+    config.environment.family = "mc_mo"
+    config.environment.tolerance = 0.0
+    config.reward.composition = "collapsed_binary"
+
+
+def _opt_only(config: ml_collections.ConfigDict) -> None:
+    """Speed without correctness: p100 collapses, as in the paper."""
+    # Wrong programs run to the end on every test here, and those that never end would take most of the time.
+    config.sandbox.limit_s = 0.15
+    config.reward.composition = "optimization_only_binary"
+
+
+VARIANTS = {RANKED: lambda config: None, "rlvr": _rlvr, "mcmo": _mcmo, "opt_only": _opt_only}
+
+
+def get_config(variant: str = RANKED) -> ml_collections.ConfigDict:
+    """Return a variant of the quickstart; all share the dataset and the SFT policy.
+
+    Raises:
+      SettingsError: for an unknown variant, naming the choices.
+    """
+    if variant not in VARIANTS:
+        choices = ", ".join(VARIANTS)
+        raise SettingsError(f"variant = {variant!r}: expected one of {choices}{did_you_mean(variant, VARIANTS)}")
+    config = small_job(ROOT if variant == RANKED else f"{ROOT}_{variant}")
+    VARIANTS[variant](config)
+    return config
+
+
+def small_job(run: str) -> ml_collections.ConfigDict:
+    """Return the main job on the embedded corpus, with its GRPO policy in `run`."""
     config = base.get_config()
     config.data.directory = f"{ROOT}/dataset"
     # The corpus's slowest programs take 30 ms; a program that never ends should not hold a core for 10 s.

@@ -1,19 +1,14 @@
-"""Qwen2.5 7B, online: configs/paper.py with its shape, mesh and learning rate; 8 nodes of 8 H100, 1 day.
+"""Qwen2.5 7B, `--config=configs/qwen7b.py:ROW`: a row of the paper, 8 nodes of 8 H100, 1 day, or `sft`, 16 nodes.
 
-`--config=configs/qwen7b.py:ROW` takes any row of `environment.PRESETS`; half of the devices learn, half sample.
+`python -m configs qwen7b` lists the rows with what the paper prints for each.
 """
 
 import ml_collections
 
 from configs import paper
 
-FAMILY = "qwen2.5-7b"
+MODEL = paper.PaperModel("qwen7b", "qwen2.5-7b", tensor=2, learning_rate=1e-7, sft_tensor=4)
 
 
 def get_config(row: str = "standard_rlvr") -> ml_collections.ConfigDict:
-    config = paper.get_config(row, model="qwen7b")
-    config.model = paper.shape_of(FAMILY)
-    # 32 of the devices learn: data parallelism 16 (L218).
-    config.mesh.fsdp, config.mesh.tensor = paper.DATA_PARALLEL, 2
-    config.grpo.learning_rate = 1e-7
-    return config
+    return paper.config_of(row, MODEL)

@@ -1,13 +1,25 @@
 """`python -m optimrl_jax.simulate`: 2 cores, about 30 s; 1,578 environments over 1,000 synthetic problems.
 
-A prepared dataset instead: --config.problems.source=dataset --config.problems.directory=D
+`configs/simulator.py:quick` takes a few seconds, for a first look and for notebooks. A prepared dataset instead of
+synthetic problems: --config.problems.source=dataset --config.problems.directory=D
 """
 
 import ml_collections
 
-from optimrl_jax.jobs.checked_fields import thaw
+from optimrl_jax.errors import SettingsError
+from optimrl_jax.jobs.checked_fields import did_you_mean, thaw
 from optimrl_jax.simulator.settings import SimulatorSettings
 
+SIZES = ("whole", "quick")
 
-def get_config() -> ml_collections.ConfigDict:
-    return ml_collections.ConfigDict(thaw(SimulatorSettings()))
+
+def get_config(size: str = "whole") -> ml_collections.ConfigDict:
+    if size not in SIZES:
+        raise SettingsError(f"size = {size!r}: expected one of {', '.join(SIZES)}{did_you_mean(size, SIZES)}")
+    config = ml_collections.ConfigDict(thaw(SimulatorSettings()))
+    if size == "quick":
+        config.problems.problems = 64
+        config.problems.tests = 32
+        config.problems.references = 32
+        config.schedule.steps = 100
+    return config

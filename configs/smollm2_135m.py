@@ -14,7 +14,7 @@ ROOT = "runs/smollm2_135m"
 
 
 def get_config() -> ml_collections.ConfigDict:
-    config = quickstart.get_config(ROOT)
+    config = quickstart.small_job(ROOT)
     config.model = thaw(families.MODELS["smollm2-135m"])
     config.data.prompt_tokens = 80
     config.data.completion_tokens = 144

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 MAIN = "quickstart"
-VARIANTS = (MAIN, "quickstart_rlvr", "quickstart_mcmo", "quickstart_opt_only")
+VARIANTS = ("ranked", "rlvr", "mcmo", "opt_only")
 ROOT = pathlib.Path("runs")
 
 # What a step leaves when it is done (None: never passed over), its module and its flags.
@@ -21,8 +21,8 @@ Step = tuple[pathlib.Path | None, str, tuple[str, ...]]
 
 def steps_of(variant: str) -> list[Step]:
     """The jobs of a variant in order; dataset and SFT policy are those of the main variant."""
-    shared, own = ROOT / MAIN, ROOT / variant
-    config, main_config = (f"--config=configs/{name}.py" for name in (variant, MAIN))
+    shared, own = ROOT / MAIN, ROOT / (MAIN if variant == VARIANTS[0] else f"{MAIN}_{variant}")
+    config, main_config = (f"--config=configs/{MAIN}.py:{name}" for name in (variant, VARIANTS[0]))
     dataset, sft, grpo = shared / "dataset", shared / "sft", own / "grpo"
     return [
         (dataset / "COMPLETE", "beam_pipelines.build_dataset", ("--source=mini", f"--output={dataset}")),
@@ -35,7 +35,14 @@ def steps_of(variant: str) -> list[Step]:
 def main(arguments: Sequence[str]) -> int:
     """Run what is not done yet; returns the exit code of the first job that fails, else 0."""
     parser = argparse.ArgumentParser(prog="quickstart", description="Run the main job on two cores, about 10 minutes.")
-    parser.add_argument("variant", nargs="?", default=MAIN, choices=VARIANTS, help="reward and environment of GRPO")
+    parser.add_argument(
+        "variant",
+        nargs="?",
+        default=VARIANTS[0],
+        type=_variant,
+        choices=VARIANTS,
+        help="reward and environment of GRPO",
+    )
     for result, module, flags in steps_of(parser.parse_args(arguments).variant):
         if result and result.exists():
             continue
@@ -43,6 +50,11 @@ def main(arguments: Sequence[str]) -> int:
         if code:
             return code
     return 0
+
+
+def _variant(name: str) -> str:
+    """The variant of that name, which may also be that of its directory in `runs`."""
+    return VARIANTS[0] if name == MAIN else name.removeprefix(f"{MAIN}_")
 
 
 def _run(command: list[str]) -> int:

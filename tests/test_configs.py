@@ -7,69 +7,100 @@ import pathlib
 
 import pytest
 
+from configs import __main__ as listing
+from configs import quickstart
 from optimrl_jax import environment, rewards, settings
+from optimrl_jax import quickstart as quickstart_job
+from optimrl_jax.environment.paper_results import PRINTED_ROWS
 from optimrl_jax.jobs.checked_fields import freeze, thaw
 from optimrl_jax.planning import dry_run
 from optimrl_jax.simulator.settings import SimulatorSettings
 
-FILES = sorted((pathlib.Path(__file__).parents[1] / "configs").glob("*.py"))
-NAMES = [path.stem for path in FILES if path.stem != "__init__"]
+FILES = sorted(path for path in (pathlib.Path(__file__).parents[1] / "configs").glob("*.py") if path.stem[0] != "_")
+NAMES = [path.stem for path in FILES if path.stem != "paper"]
+MODELS = ("qwen7b", "qwen32b", "cwm32b")
 
 
-def frozen(name):
+def frozen(name, *row):
     kind = SimulatorSettings if name.startswith("simulator") else settings.Settings
-    return freeze(kind, importlib.import_module(f"configs.{name}").get_config().to_dict())
+    return freeze(kind, importlib.import_module(f"configs.{name}").get_config(*row).to_dict())
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_it_loads_and_says_what_it_is_for(name):
-    frozen(name)
-    module = ast.parse((FILES[0].parent / f"{name}.py").read_text())
-    assert len(ast.get_docstring(module).splitlines()[0]) > 20
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_it_says_what_it_is_for_and_loads(path):
+    assert len(ast.get_docstring(ast.parse(path.read_text())).splitlines()[0]) > 20
+    if path.stem in NAMES:
+        frozen(path.stem)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("quickstart")])
-def test_quickstart_variants_name_an_environment_and_a_reward_that_exist(name):
-    chosen = frozen(name)
+@pytest.mark.parametrize("variant", quickstart.VARIANTS)
+def test_quickstart_variants_name_an_environment_and_a_reward_that_exist(variant):
+    chosen = frozen("quickstart", variant)
     assert chosen.environment.family in environment.FAMILIES
     assert chosen.reward.composition in rewards.COMPOSITIONS
 
 
 def test_quickstart_variants_share_budget_dataset_and_start():
     base = frozen("quickstart")
-    for name in NAMES:
-        if name.startswith("quickstart_"):
-            variant = frozen(name)
-            assert (variant.grpo, variant.data, variant.model) == (base.grpo, base.data, base.model)
-            assert variant.evaluation.policies[0] == base.evaluation.policies[0]
-            assert variant.evaluation.policies[1] != base.evaluation.policies[1]
+    for name in list(quickstart.VARIANTS)[1:]:
+        variant = frozen("quickstart", name)
+        assert (variant.grpo, variant.data, variant.model) == (base.grpo, base.data, base.model)
+        assert variant.evaluation.policies[0] == base.evaluation.policies[0]
+        assert variant.evaluation.policies[1] == ("grpo", f"runs/quickstart_{name}/grpo")
 
 
-def test_every_trained_row_has_a_file_with_its_environment_and_reward():
-    for row, preset in environment.PRESETS.items():
-        chosen = frozen(f"qwen7b_{row}".replace(".", "_"))
-        for section, fields in (("environment", preset.environment), ("reward", preset.reward)):
-            found = thaw(chosen)[section]
-            assert {name: found[name] for name in fields} == fields, row
+def test_the_one_command_knows_every_variant():
+    assert tuple(quickstart.VARIANTS) == quickstart_job.VARIANTS
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(("qwen", "cwm")) and "sft" not in name])
-def test_online_runs_share_the_recipe_of_the_paper(name):
-    grpo, data, mesh = (getattr(frozen(name), section) for section in ("grpo", "data", "mesh"))
+@pytest.mark.parametrize("module", ["quickstart", "simulator", "qwen7b", "cwm32b"])
+def test_an_unknown_row_or_variant_is_refused(module):
+    with pytest.raises(ValueError, match="= 'absent': expected one of "):
+        frozen(module, "absent")
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("row", environment.PRESETS)
+def test_rows_share_the_recipe_of_the_paper_and_set_their_own_fields(model, row):
+    chosen, preset = frozen(model, row), environment.PRESETS[row]
+    for section in ("environment", "reward", "grpo"):
+        fields, found = getattr(preset, section), thaw(chosen)[section]
+        assert {name: found[name] for name in fields} == fields
+    grpo, data, mesh = chosen.grpo, chosen.data, chosen.mesh
     assert (grpo.rollouts, grpo.horizon, grpo.max_staleness, grpo.temperature) == (16, 32_768, 30, 1.0)
-    assert grpo.steps == (5_000 if "rel_timeout" in name else 10_000)
-    assert grpo.learning_rate == (1e-7 if name.startswith("qwen7b") else 1.4e-7)
+    assert grpo.steps == (5_000 if "rel_timeout" in row else 10_000)
+    assert grpo.learning_rate == (1e-7 if model == "qwen7b" else 1.4e-7)
     assert data.prompt_tokens + data.completion_tokens == data.row_tokens == 32_768
-    assert (mesh.data * mesh.fsdp, mesh.tensor) == (16, 2 if name.startswith("qwen7b") else 8)
+    assert (mesh.data * mesh.fsdp, mesh.tensor) == (16, 2 if model == "qwen7b" else 8)
 
 
-DRY = [("qwen7b_per_test_top_30", "grpo", 32), ("qwen32b_sft", "sft", 256), ("cwm32b_mc", "grpo", 128)]
+def test_a_model_without_an_sft_run_says_where_it_starts():
+    with pytest.raises(ValueError, match="released SFT checkpoint"):
+        frozen("cwm32b", "sft")
 
 
-@pytest.mark.parametrize(("name", "job", "devices"), DRY)
-def test_the_large_ones_lower_on_devices_that_are_not_there(name, job, devices):
-    chosen = frozen(name)
-    planned = {"sft": dry_run.supervised, "grpo": dry_run.surrogate}[job](chosen)
+@pytest.mark.parametrize("model", MODELS)
+def test_the_list_of_rows_shows_what_the_paper_prints(model, capsys):
+    listing.main([model])
+    lines = {line.split()[1].rstrip(","): line for line in capsys.readouterr().out.splitlines() if line[:1] == "\u2502"}
+    assert set(lines) >= set(environment.PRESETS)
+    for row, printed in PRINTED_ROWS[model].items():
+        assert all(f"{share:.1f}" in lines[row] for share in printed.pass_at_1), row
+
+
+def test_the_list_of_configurations_names_each(capsys):
+    listing.main([])
+    shown = capsys.readouterr().out
+    assert all(f"configs/{name}.py" in shown for name in NAMES)
+
+
+DRY = [("qwen7b", "per_test_top_30", 32), ("qwen32b", "sft", 256), ("cwm32b", "mc", 128)]
+
+
+@pytest.mark.parametrize(("name", "row", "devices"), DRY)
+def test_the_large_ones_lower_on_devices_that_are_not_there(name, row, devices):
+    chosen = frozen(name, row)
+    planned = (dry_run.supervised if row == "sft" else dry_run.surrogate)(chosen)
     parameters, found = dry_run.figures(planned, chosen)
     assert found["devices"] == devices
     state = found["parameter_bytes"] + found["moment_bytes"] + found["gradient_bytes"]
@@ -80,6 +111,6 @@ def test_the_large_ones_lower_on_devices_that_are_not_there(name, job, devices):
 
 
 def test_the_sft_step_has_the_rows_of_the_paper():
-    chosen = frozen("qwen32b_sft")
+    chosen = frozen("qwen32b", "sft")
     assert chosen.data.micro_rows * chosen.data.row_tokens == 2_097_152
-    assert dataclasses.replace(chosen.mesh, tensor=4) == frozen("qwen7b_sft").mesh
+    assert dataclasses.replace(chosen.mesh, tensor=4) == frozen("qwen7b", "sft").mesh

@@ -9,7 +9,7 @@ from optimrl_jax.environment.checks import check, check_tau
 from optimrl_jax.environment.families import FAMILIES, Family, family_named
 from optimrl_jax.environment.metrics import METRICS, Metric, ranking_metrics
 from optimrl_jax.environment.padding import bounded_shapes, shape_for
-from optimrl_jax.environment.presets import PRESETS, Preset, preset
+from optimrl_jax.environment.presets import PRESETS, ROW_ALIASES, Preset, preset, row_named
 from optimrl_jax.environment.service import (
     FALLBACKS,
     SERVICE_STATES,
@@ -24,6 +24,7 @@ __all__ = [
     "FAMILIES",
     "METRICS",
     "PRESETS",
+    "ROW_ALIASES",
     "SERVICE_STATES",
     "Environment",
     "Family",
@@ -39,6 +40,7 @@ __all__ = [
     "judge",
     "preset",
     "ranking_metrics",
+    "row_named",
     "service_named",
     "shape_for",
     "under_state",

@@ -16,7 +16,7 @@ from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.settings import SimulatorSettings
 from tests.optimrl_jax import records
 
-CONFIG = f"--config={pathlib.Path(__file__).parents[3] / 'configs' / 'simulator_quick.py'}"
+CONFIG = f"--config={pathlib.Path(__file__).parents[3] / 'configs' / 'simulator.py'}:quick"
 SMALL = [
     "--config.problems.problems=12",
     "--config.problems.tests=8",

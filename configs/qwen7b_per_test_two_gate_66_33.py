@@ -1,9 +1,0 @@
-"""Qwen2.5 7B, rank test by test, two gates, [1/3, 1]: in the paper pass@1 47.1, 21.9, 10.7, 3.3 at p100/50/30/10."""
-
-import ml_collections
-
-from configs import qwen7b
-
-
-def get_config() -> ml_collections.ConfigDict:
-    return qwen7b.get_config("per_test_two_gate_66_33")
