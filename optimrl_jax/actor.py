@@ -45,7 +45,7 @@ def main(job: Job) -> None:
         heartbeat_s=job.settings.grpo.heartbeat_s,
         on_beat=lambda: _end_without(int(parent)) if parent else None,
     )
-    with execution.connect(job.settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
+    with execution.connect_sandbox(job.settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
         Worker(task.new_actor(execution.Executor(client, job.settings.sandbox)), desk).run()
     desk.close()
 

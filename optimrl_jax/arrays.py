@@ -101,7 +101,7 @@ class Execution(typing.NamedTuple):
     duration_s: Float[Array, "*r k"]
 
     @classmethod
-    def stack(cls, runs: "Iterable[Run]") -> "Execution":
+    def stack(cls, runs: "Iterable[MeasuredRun]") -> "Execution":
         """Stack runs `[k]` of one problem, in order, into an execution `[r, k]` of NumPy arrays.
 
         Raises ValueError without any run or where their numbers of tests differ.
@@ -110,7 +110,7 @@ class Execution(typing.NamedTuple):
         return cls(np.stack([run.status for run in runs]), np.stack([run.duration_s for run in runs]))
 
 
-class Run(typing.Protocol):
+class MeasuredRun(typing.Protocol):
     """One program on the tests of its problem: `status` [k] and `duration_s` [k]."""
 
     @property

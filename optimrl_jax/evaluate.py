@@ -68,7 +68,7 @@ def _samples(
     order = np.random.default_rng(settings.seed).permutation(len(attempts))
     shuffled = [attempts[position] for position in order]
     progress = execution.progress_printer("timing", len(shuffled))
-    with execution.connect(settings.sandbox, store=store) as client:
+    with execution.connect_sandbox(settings.sandbox, store=store) as client:
         executor = execution.Executor(client, settings.sandbox)
         pairs = [(problems[index], program) for _, index, _, program in shuffled]
         runs = executor.execute(pairs, kinds=ALL_KINDS, on_result=progress)

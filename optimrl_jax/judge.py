@@ -45,7 +45,7 @@ def main(job: Job) -> None:
         raise UserError(str(error)) from None
     place = {record.id: index for index, record in enumerate(records)}
     attempts = [(records[place[row["problem"]]], row["program"]) for row in rows]
-    with execution.connect(settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
+    with execution.connect_sandbox(settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
         progress = execution.progress_printer("judging", len(attempts))
         executor = execution.Executor(client, settings.sandbox)
         runs = executor.execute(attempts, kinds=ALL_KINDS, on_result=progress)

@@ -58,7 +58,7 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
     workdir.write_model(own, task.policy.settings)
     task.policy.tokenizer.save(own)
     learner = Learner(task.policy.params, task.policy.settings, settings)
-    with execution.connect(settings.sandbox, store=str(own / "executions.sqlite")) as client:
+    with execution.connect_sandbox(settings.sandbox, store=str(own / "executions.sqlite")) as client:
         executor = execution.Executor(client, settings.sandbox)
         supply = (_asynchronous if settings.grpo.actors else _synchronous)(job, task, learner, executor)
         measured_under = {json.dumps(record.measured_under, sort_keys=True) for record in task.records}

@@ -126,7 +126,7 @@ class Executor:
         return CandidateRun(status, duration_s, arrays.AffineMap(*sandbox_client.map_of(answer)))
 
 
-def connect(settings: SandboxSettings, *, store: str) -> sandbox_client.Client:
+def connect_sandbox(settings: SandboxSettings, *, store: str) -> sandbox_client.Client:
     """A client for `settings.address`; raises UserError where no service answers there."""
     try:
         return sandbox_client.connect(
