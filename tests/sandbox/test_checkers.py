@@ -26,6 +26,36 @@ CASES = [
     ("float_1e-6", "yes 1", "yes 1.0", True),
     ("float_1e-6", "yes", "no", False),
     ("float_1e-6", "1 2", "1", False),
+    ("float_1e-6", "10", "1_0", False),
+    ("code_contests", "Yes\n", "YES\n", True),
+    ("code_contests", "3\n6\n", "3 6\n", True),
+    ("code_contests", "0.4285714\n", "0.42857142857142855\n", True),
+    ("code_contests", "Yes\n0.4285714\n", "YES\n0.42857142857142855\n", True),
+    ("code_contests", "0.5", "0.50002", False),
+    ("code_contests", "1e6", "1000000.00002", False),
+    ("code_contests", "12345678901234567890", "12345678901234567891", False),
+    ("code_contests", "5", "+5", True),
+    ("code_contests", "5", "5 5", False),
+    ("code_contests", "Ä", "ä", False),
+    ("code_contests", "nan", "0", False),
+    ("package", "Yes 1\n", "YES\n1", True),
+    ("package", "0.5", "0.50", False),
+    ("package", "Ä", "ä", False),
+    ("package:case_sensitive", "Yes", "YES", False),
+    ("package:space_change_sensitive", "a b\n", "A b\n", True),
+    ("package:space_change_sensitive", "a b\n", "a  b\n", False),
+    ("package:space_change_sensitive", "a b\n", "a b", False),
+    ("package:float_tolerance=5e-7", "0.0314", "3.1400004E-2", True),
+    ("package:float_tolerance=5e-7", "0.0314", "3.14006E-2", False),
+    ("package:float_tolerance=0.5", "3", "3.5", True),
+    ("package:float_absolute_tolerance=1e-6", "1000000", "1000000.9", False),
+    ("package:float_relative_tolerance=1e-6", "1000000", "1000000.9", True),
+    ("package:float_relative_tolerance=1e-6", "0", "0.0000001", False),
+    ("package:float_absolute_tolerance=0:float_relative_tolerance=1e-9", "7", "7.0", True),
+    ("package:float_tolerance=1e-6:case_sensitive", "Yes 1", "yes 1", False),
+    ("package:float_tolerance=1e-6", "1", "one", False),
+    ("package:float_tolerance=1e-6", "one", "ONE", True),
+    ("package:float_tolerance=1e-6", "nan", "nan", False),
 ]
 
 
@@ -34,7 +64,10 @@ def test_checkers_agree_where_they_say(name, expected, produced, agrees):
     assert checkers.checker_named(name)(expected, produced) is agrees
 
 
-@pytest.mark.parametrize("name", ["", "exact", "float_1e-0", "float_1e-", "float_2e-6"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "exact", "float_1e-0", "float_1e-", "float_2e-6", "package:", "package:float_tolerance=-1", "package:loose"],
+)
 def test_an_unknown_checker_is_named(name):
     with pytest.raises(InvalidRequestError, match=r"suite\.checker"):
         checkers.checker_named(name)
