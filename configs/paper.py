@@ -12,7 +12,7 @@ from configs import base
 from optimrl_jax import environment
 from optimrl_jax.errors import SettingsError
 from optimrl_jax.jobs.checked_fields import thaw
-from optimrl_jax.model import families
+from optimrl_jax.model.pretrained import shapes
 
 DATASET = "data/dmc_optim"
 SFT_ROW = "sft"
@@ -29,7 +29,7 @@ class PaperModel:
 
     Attributes:
       name: what its workdirs are called.
-      shape: key of `families.MODELS`.
+      shape: key of `shapes.MODELS`.
       tensor: devices that heads and hidden features are split over, online.
       learning_rate: peak, online.
       sft_tensor: the same in SFT; None where the paper starts from a released SFT checkpoint.
@@ -93,5 +93,5 @@ def _common(model: PaperModel) -> ml_collections.ConfigDict:
     config.data.row_tokens = ROW_TOKENS
     # Computed so that rows of 32,768 tokens fit: long rows and large vocabularies in parts.
     computed = {"compute_dtype": "bfloat16", "remat": "block", "attention_block": 512, "logits_chunk": 1_024}
-    config.model = thaw(dataclasses.replace(families.MODELS[model.shape], **computed))
+    config.model = thaw(dataclasses.replace(shapes.MODELS[model.shape], **computed))
     return config

@@ -8,14 +8,14 @@ import ml_collections
 
 from configs import quickstart
 from optimrl_jax.jobs.checked_fields import thaw
-from optimrl_jax.model import families
+from optimrl_jax.model.pretrained import shapes
 
 ROOT = "runs/smollm2_135m"
 
 
 def get_config() -> ml_collections.ConfigDict:
     config = quickstart.small_job(ROOT)
-    config.model = thaw(families.MODELS["smollm2-135m"])
+    config.model = thaw(shapes.MODELS["smollm2-135m"])
     config.data.prompt_tokens = 80
     config.data.completion_tokens = 144
     config.data.row_tokens = 224

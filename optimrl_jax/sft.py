@@ -21,7 +21,8 @@ from optimrl_jax.distributed import multihost
 from optimrl_jax.errors import UserError
 from optimrl_jax.grpo import loss
 from optimrl_jax.jobs.command_line import Job, run_job
-from optimrl_jax.model import decoder, pretrained
+from optimrl_jax.model import decoder
+from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
 from optimrl_jax.settings import DataSettings, ModelSettings, Settings
 from optimrl_jax.training import checkpoints, trainer, workdir
@@ -153,11 +154,11 @@ def pack_examples(examples: Sequence[chat.Encoded], *, most: int, data: DataSett
     )
 
 
-def _start(directory: pathlib.Path, settings: Settings) -> pretrained.Pretrained | None:
+def _start(directory: pathlib.Path, settings: Settings) -> published.Pretrained | None:
     """The weights of `sft.init_from`, whose tokenizer becomes that of this job; None where nothing is named."""
     if not settings.sft.init_from:
         return None
-    found = pretrained.load(settings.sft.init_from, settings.model)
+    found = published.load_published(settings.sft.init_from, settings.model)
     found.tokenizer.save(directory)
     return found
 

@@ -21,7 +21,7 @@ from optimrl_jax.errors import UserError
 from optimrl_jax.grpo.learner import Learner
 from optimrl_jax.grpo.loop import Supply, Synchronous, Training
 from optimrl_jax.jobs.command_line import Job, run_job
-from optimrl_jax.model import pretrained
+from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
 from optimrl_jax.rollout import execution, rewarder
 from optimrl_jax.rollout.actor import Actor, Executes
@@ -118,9 +118,9 @@ def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) ->
 def _policy(settings: Settings) -> checkpoints.Policy:
     """The policy to start from: what a job left, or published weights as they are."""
     source = settings.grpo.init_from
-    if not pretrained.is_named(source):
+    if not published.names_published_weights(source):
         return checkpoints.load_policy(source)
-    found = pretrained.load(source, settings.model)
+    found = published.load_published(source, settings.model)
     return checkpoints.Policy(found.params, found.settings, found.tokenizer)
 
 

@@ -5,16 +5,16 @@ vocabulary. Layers are scanned, so that every parameter of a block carries a lea
 touches a file.
 """
 
+import functools
+import math
 import typing
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from optimrl_jax.model import attention, blockwise, cache, rotary
-from optimrl_jax.model.cache import KeyValue
-from optimrl_jax.model.products import product
-from optimrl_jax.model.remat import rematerialized
+from optimrl_jax.model import attention, blockwise, kv_cache
+from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.settings import ModelSettings
 
 if typing.TYPE_CHECKING:
@@ -22,6 +22,38 @@ if typing.TYPE_CHECKING:
 
 _INIT = nn.initializers.normal(0.02)
 Params = typing.Any
+_POLICIES = jax.checkpoint_policies
+_BLOCK = _POLICIES.save_only_these_names(blockwise.ATTENDED)
+POLICIES = {
+    "block": _BLOCK,
+    "dots": _POLICIES.save_from_both_policies(_POLICIES.dots_with_no_batch_dims_saveable, _BLOCK),
+}
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def product(
+    x: "Float[Array, '*rest *inputs']", weights: "Float[Array, '*inputs *outputs']", inputs: int = 1
+) -> "Float[Array, '*rest *outputs']":
+    """Sum over the last `inputs` axes of `x`, which are the first ones of `weights`: [*rest, *outputs]."""
+    return jnp.tensordot(x, weights, axes=inputs)
+
+
+def _forward(x: "Array", weights: "Array", inputs: int) -> tuple["Array", tuple["Array", "Array"]]:
+    return product(x, weights, inputs), (x, weights)
+
+
+def _backward(inputs: int, kept: tuple["Array", "Array"], grad: "Array") -> tuple["Array", "Array"]:
+    x, weights = kept
+    rest = tuple(range(x.ndim - inputs))
+    outputs = weights.ndim - inputs
+    x_grad = jnp.tensordot(grad, weights, axes=(tuple(range(-outputs, 0)), tuple(range(inputs, weights.ndim))))
+    if math.prod(weights.shape[:inputs]) <= math.prod(weights.shape[inputs:]):
+        return x_grad, jnp.tensordot(x, grad, axes=(rest, rest))
+    turned = jnp.tensordot(grad, x, axes=(rest, rest))
+    return x_grad, jnp.moveaxis(turned, range(outputs), range(-outputs, 0))
+
+
+product.defvjp(_forward, _backward)
 
 
 class RMSNorm(nn.Module):
@@ -76,7 +108,7 @@ class Attention(nn.Module):
         key, value = attention.rotate(self._project(x, "key"), by), self._project(x, "value")
         new = KeyValue(key.transpose(0, 2, 3, 1), value.swapaxes(1, 2))
         if past is not None:
-            new = cache.write(past, new, slot)
+            new = kv_cache.write(past, new, slot)
         if isinstance(seen, attention.Layout):
             block = self.settings.attention_block
             summed = blockwise.attend(query, new.key, new.value, seen, block=block, window=window)
@@ -131,6 +163,18 @@ class Block(nn.Module):
         return x + Mlp(self.settings, name="mlp")(RMSNorm(epsilon, name="mlp_norm")(x)), kept
 
 
+def rematerialized(block: type[nn.Module], remat: str, *, is_unrolled: bool) -> type[nn.Module]:
+    """`block` under the policy `remat`: what its backward pass keeps beside the input of the block.
+
+    "none" keeps everything, "block" what blockwise attention found, "dots" also the results of products with weights.
+    For blocks that are scanned: there the loop already keeps the compiler from sharing what is computed twice, unless
+    it is unrolled.
+    """
+    if remat == "none":
+        return block
+    return nn.remat(block, policy=POLICIES[remat], prevent_cse=is_unrolled)
+
+
 class Decoder(nn.Module):
     """The whole stack over full sequences: training, scoring and the prefill of a cache."""
 
@@ -149,7 +193,7 @@ class Decoder(nn.Module):
         if not c.has_tied_embeddings:
             self.param("unembedding", _INIT, (c.width, c.vocabulary))
         x = table[tokens].astype(jnp.dtype(c.compute_dtype))
-        by = rotary.rotation(layout.positions, c)
+        by = attention.rotary_angles(layout.positions, c)
         windows = jnp.asarray(layer_windows(c), jnp.int32) if c.window else None
         seen = layout
         if not c.attention_block:
@@ -255,17 +299,17 @@ def decode(
     """Logits after one more token a row, and the caches with that token written; `params` may be `unstacked`.
 
     The token goes to column `slot` of every row where `key_positions` says what the columns hold: the new token's
-    position is already there, -1 marks empty columns. Without them the caches are rings (`cache.held`) and each row
+    position is already there, -1 marks empty columns. Without them the caches are rings (`kv_cache.held`) and each row
     writes where its position belongs. Rows also see their `trunk`, if there is one. Layers are unrolled: inside a scan
     each step would copy every cache.
     """
     c, own = settings, unstacked(params, settings)
     x = own["embedding"][tokens][:, None].astype(jnp.dtype(c.compute_dtype))
-    by = rotary.rotation(positions[:, None], c)
+    by = attention.rotary_angles(positions[:, None], c)
     kept = []
     for n, (layer, old, window) in enumerate(zip(own["layers"], past, layer_windows(c), strict=True)):
         width = old.columns
-        holds = cache.held(positions, width) if key_positions is None else key_positions
+        holds = kv_cache.held(positions, width) if key_positions is None else key_positions
         seen = attention.visible(positions[:, None], holds, window=window)
         if trunk is not None:
             seen = Branches(seen, trunk.held(n, positions, window=window))

@@ -16,12 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from optimrl_jax import arrays
-from optimrl_jax.data import prompts, stops
+from optimrl_jax.data import prompts
 from optimrl_jax.data.dataset import ProblemRecord
 from optimrl_jax.data.tokenizer import Tokenizer
 from optimrl_jax.distributed import sharding
 from optimrl_jax.errors import UserError
-from optimrl_jax.model import continuous, decoder, sampling
+from optimrl_jax.model import decoder
+from optimrl_jax.model.generation import continuous, sampling
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.execution import CandidateRun
 from optimrl_jax.rollout.groups import Group
@@ -121,7 +122,7 @@ class Sampler:
     def _stop(self) -> sampling.Stop | None:
         if not self._data.stop:
             return None
-        return functools.partial(stops.stop_length, stops=self._data.stop, decode=self._policy.tokenizer.decode)
+        return functools.partial(prompts.stop_length, stops=self._data.stop, decode=self._policy.tokenizer.decode)
 
 
 class Sampled(typing.NamedTuple):

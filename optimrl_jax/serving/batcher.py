@@ -10,7 +10,7 @@ from jax import numpy as jnp
 
 from optimrl_jax import arrays
 from optimrl_jax.data import prompts
-from optimrl_jax.model import sampling
+from optimrl_jax.model.generation import sampling
 from optimrl_jax.rollout import actor
 from optimrl_jax.settings import DataSettings
 from optimrl_jax.training.checkpoints import Policy

@@ -15,7 +15,8 @@ import jax
 import numpy as np
 
 from optimrl_jax import arrays
-from optimrl_jax.model import continuous, decoder, sampling
+from optimrl_jax.model import decoder
+from optimrl_jax.model.generation import continuous, sampling
 from optimrl_jax.settings import ModelSettings
 
 END = 1

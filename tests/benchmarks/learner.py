@@ -27,7 +27,8 @@ from optimrl_jax.data.packing import Packed
 from optimrl_jax.distributed import sharding
 from optimrl_jax.grpo import batches
 from optimrl_jax.grpo.learner import Learner
-from optimrl_jax.model import decoder, sampling
+from optimrl_jax.model import decoder
+from optimrl_jax.model.generation import sampling
 from optimrl_jax.planning import cost_model
 from optimrl_jax.rollout.groups import Group
 from optimrl_jax.settings import DataSettings, GrpoSettings, ModelSettings, Settings

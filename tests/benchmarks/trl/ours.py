@@ -14,7 +14,8 @@ from tokenizers import Tokenizer, models
 
 from optimrl_jax import arrays
 from optimrl_jax.grpo.learner import Learner
-from optimrl_jax.model import decoder, sampling
+from optimrl_jax.model import decoder
+from optimrl_jax.model.generation import sampling
 from optimrl_jax.rollout.actor import joined
 from optimrl_jax.rollout.groups import Group
 from optimrl_jax.settings import MeshSettings, ModelSettings, Settings

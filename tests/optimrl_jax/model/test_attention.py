@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax.model import attention
-from optimrl_jax.model.cache import KeyValue
+from optimrl_jax.model.kv_cache import KeyValue
 
 
 def test_a_window_of_three_lets_a_token_see_exactly_three_keys():

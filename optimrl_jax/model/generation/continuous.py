@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 import jax
 import numpy as np
 
-from optimrl_jax.model import decoder, sampling
-from optimrl_jax.model import slots as slots_lib
+from optimrl_jax.model import decoder
+from optimrl_jax.model.generation import sampling
+from optimrl_jax.model.generation import slots as slots_lib
 from optimrl_jax.settings import ModelSettings
 
 # Prompt widths are the longest one and its halves: each costs a compilation.

@@ -40,7 +40,7 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 Config = Mapping[str, typing.Any]
 
 
-def settings_of(config: Config) -> ModelSettings:
+def settings_from_config(config: Config) -> ModelSettings:
     """The decoder that a `config.json` describes; raises SettingsError, in one line, for one that it cannot be."""
     kind = _field(config, "model_type")
     if kind not in MODEL_TYPES:
@@ -66,8 +66,8 @@ def settings_of(config: Config) -> ModelSettings:
     return freeze(ModelSettings, values)
 
 
-def config_of(settings: ModelSettings) -> dict[str, typing.Any]:
-    """The `config.json` of a decoder: the inverse of `settings_of` for all that says what the model computes."""
+def config_from_settings(settings: ModelSettings) -> dict[str, typing.Any]:
+    """The `config.json` of a decoder: inverse of `settings_from_config` for all that says what the model computes."""
     c = settings
     windows = set(decoder.layer_windows(c))
     local = "mistral" if windows == {c.window} else "cwm"

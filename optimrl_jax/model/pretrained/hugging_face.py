@@ -18,7 +18,9 @@ import safetensors.numpy
 
 from optimrl_jax.errors import SettingsError, UserError
 from optimrl_jax.jobs.files import write_json
-from optimrl_jax.model import decoder, hf_config, layout
+from optimrl_jax.model import decoder
+from optimrl_jax.model.pretrained.config import config_from_settings, settings_from_config
+from optimrl_jax.model.pretrained.names import HUGGING_FACE, StoredParameter, stored_parameters
 from optimrl_jax.settings import ModelSettings
 
 CONFIG_FILE = "config.json"
@@ -28,7 +30,7 @@ SHARD_BYTES = 4 * 10**9
 Placement = Callable[[str], jax.sharding.Sharding]
 
 
-class Stored(typing.Protocol):
+class TensorSource(typing.Protocol):
     """Where tensors come from: shapes by name, and one tensor at a time."""
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -36,7 +38,7 @@ class Stored(typing.Protocol):
     def tensor(self, name: str) -> np.ndarray: ...
 
 
-def load(
+def load_hugging_face(
     directory: str | pathlib.Path, *, dtype: str = "float32", placement: Placement | None = None
 ) -> tuple[ModelSettings, decoder.Params]:
     """Settings and parameters of a checkpoint; NumPy arrays of `dtype`, or where `placement` says by parameter path.
@@ -46,25 +48,27 @@ def load(
     misshapen tensor.
     """
     path = pathlib.Path(directory)
-    settings = read_settings(path)
+    settings = read_model_settings(path)
     with contextlib.ExitStack() as files:
         stored = _Files({file.name: _opened(file, files) for file in _weight_files(path)})
-        params = assemble(settings, stored, names=layout.HUGGING_FACE, source=path, dtype=dtype, placement=placement)
+        params = assemble_parameters(
+            settings, stored, names=HUGGING_FACE, source=path, dtype=dtype, placement=placement
+        )
     return settings, params
 
 
-def read_settings(directory: pathlib.Path) -> ModelSettings:
+def read_model_settings(directory: pathlib.Path) -> ModelSettings:
     """The decoder that `config.json` describes; raises UserError where there is none that fits."""
     path = directory / CONFIG_FILE
     try:
-        return hf_config.settings_of(_json(path))
+        return settings_from_config(_json(path))
     except SettingsError as error:
         raise UserError(f"{path}: {error}") from None
 
 
-def assemble(
+def assemble_parameters(
     settings: ModelSettings,
-    stored: Stored,
+    stored: TensorSource,
     *,
     names: Mapping[str, str],
     source: pathlib.Path,
@@ -72,7 +76,7 @@ def assemble(
     placement: Placement | None,
 ) -> decoder.Params:
     """The parameters of `settings` out of `stored`, whose tensors are named by `names`; UserError where they differ."""
-    parameters = layout.parameters(settings)
+    parameters = stored_parameters(settings)
     _require_equal(parameters, stored, names, source)
     params: decoder.Params = {}
     for parameter in parameters:
@@ -88,7 +92,7 @@ def assemble(
     return params
 
 
-def save(
+def save_hugging_face(
     directory: str | pathlib.Path,
     settings: ModelSettings,
     params: decoder.Params,
@@ -106,7 +110,7 @@ def save(
     if any(path.glob("*.safetensors")) or (path / CONFIG_FILE).exists():
         raise UserError(f"{path}: expected a directory without weights to write to")
     kind = jnp.dtype(dtype)
-    shards = list(_shards(layout.parameters(settings), shard_bytes, kind.itemsize))
+    shards = list(_shards(stored_parameters(settings), shard_bytes, kind.itemsize))
     files = [SINGLE_FILE] if len(shards) == 1 else [_shard_file(n, len(shards)) for n in range(len(shards))]
     for file, shard in zip(files, shards, strict=True):
         tensors = {name: _tensor(params, parameter, layer, kind) for name, parameter, layer in shard}
@@ -115,7 +119,7 @@ def save(
         weight_map = {name: file for file, shard in zip(files, shards, strict=True) for name, _, _ in shard}
         total = sum(_size(parameter) for shard in shards for _, parameter, _ in shard) * kind.itemsize
         write_json(path / INDEX_FILE, {"metadata": {"total_size": total}, "weight_map": weight_map})
-    write_json(path / CONFIG_FILE, {**hf_config.config_of(settings), "torch_dtype": dtype})
+    write_json(path / CONFIG_FILE, {**config_from_settings(settings), "torch_dtype": dtype})
 
 
 class _Files:
@@ -147,7 +151,7 @@ def _weight_files(path: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _require_equal(
-    parameters: Iterable[layout.Parameter], stored: Stored, names: Mapping[str, str], source: pathlib.Path
+    parameters: Iterable[StoredParameter], stored: TensorSource, names: Mapping[str, str], source: pathlib.Path
 ) -> None:
     wanted = {name: parameter.stored_shape for parameter in parameters for name in parameter.stored_names(names)}
     for problem, found in (("missing", wanted.keys() - stored.shapes), ("unknown", stored.shapes.keys() - wanted)):
@@ -160,12 +164,12 @@ def _require_equal(
 
 
 def _shards(
-    parameters: Iterable[layout.Parameter], shard_bytes: int, itemsize: int
-) -> Iterator[list[tuple[str, layout.Parameter, int | None]]]:
-    shard: list[tuple[str, layout.Parameter, int | None]] = []
+    parameters: Iterable[StoredParameter], shard_bytes: int, itemsize: int
+) -> Iterator[list[tuple[str, StoredParameter, int | None]]]:
+    shard: list[tuple[str, StoredParameter, int | None]] = []
     filled = 0
     for parameter in parameters:
-        for layer, name in enumerate(parameter.stored_names(layout.HUGGING_FACE)):
+        for layer, name in enumerate(parameter.stored_names(HUGGING_FACE)):
             size = _size(parameter) * itemsize
             if shard and filled + size > shard_bytes:
                 yield shard
@@ -175,7 +179,7 @@ def _shards(
     yield shard
 
 
-def _tensor(params: decoder.Params, parameter: layout.Parameter, layer: int | None, kind: np.dtype) -> np.ndarray:
+def _tensor(params: decoder.Params, parameter: StoredParameter, layer: int | None, kind: np.dtype) -> np.ndarray:
     whole = params
     for name in parameter.path.split("/"):
         whole = whole[name]
@@ -183,7 +187,7 @@ def _tensor(params: decoder.Params, parameter: layout.Parameter, layer: int | No
     return np.ascontiguousarray(parameter.to_stored(values).astype(kind, copy=False))
 
 
-def _size(parameter: layout.Parameter) -> int:
+def _size(parameter: StoredParameter) -> int:
     return int(np.prod(parameter.stored_shape))
 
 
