@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import apache_beam as beam
+from apache_beam.runners.runner import PipelineRunner
 from etils import epath
 
 from beam_pipelines import pipeline, sandbox_session, similarity, storage
@@ -22,7 +23,6 @@ from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Problem, Rejection
 from beam_pipelines.report import card, console, costs, manifest, stage_table
-from beam_pipelines.runners.dask_runner import DaskRunner
 from beam_pipelines.stages import filterability, split
 from optimrl_jax.errors import UserError, require
 from optimrl_jax.jobs.checked_fields import freeze
@@ -153,13 +153,18 @@ def _require_sandbox(sandbox: sandbox_session.Connection) -> None:
     sandbox_session.release(sandbox)
 
 
-def runner(beam_arguments: Sequence[str]) -> str | DaskRunner | None:
+def runner(beam_arguments: Sequence[str]) -> str | PipelineRunner | None:
     """The runner to use: DirectRunner means the in-memory one, DaskRunner ours; others are left to Beam.
 
     Beam's own DirectRunner first looks for Prism, which it would have to download.
     """
     chosen = beam_options(beam_arguments).view_as(beam.options.pipeline_options.StandardOptions).runner
     if chosen == "DaskRunner":
+        # Dask is an extra of its own, and nothing else here needs it.
+        try:
+            from beam_pipelines.runners.dask_runner import DaskRunner
+        except ModuleNotFoundError:
+            raise UserError("--runner = 'DaskRunner': expected `pip install 'optimrl-jax[dask]'`") from None
         return DaskRunner()
     return "FnApiRunner" if chosen in (None, "DirectRunner") else None
 
