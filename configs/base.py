@@ -10,4 +10,5 @@ from optimrl_jax.jobs.checked_fields import thaw
 
 
 def get_config() -> ml_collections.ConfigDict:
-    return ml_collections.ConfigDict(thaw(settings.Settings()))
+    """Return all settings at their defaults, locked: a misspelt field raises at its line."""
+    return ml_collections.ConfigDict(thaw(settings.Settings())).lock()

@@ -13,16 +13,16 @@ import signal
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
-
-from absl import flags
-from ml_collections import config_flags
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from optimrl_jax.errors import UserError, exit_code
-from optimrl_jax.jobs.checked_fields import freeze
-from optimrl_jax.jobs.config_files import with_installed_files
+from optimrl_jax.jobs.checked_fields import did_you_mean, freeze
+from optimrl_jax.jobs.config_files import load_values
+from optimrl_jax.jobs.field_texts import field_texts, set_field, takes_no_text
 from optimrl_jax.jobs.user_paths import writable_directory
 from optimrl_jax.settings import Settings
+
+HELP_FLAGS = {"--help", "-h", "--helpfull"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,17 +80,23 @@ def run_job(
       dry_run: started instead of `job` by the flag `--dry_run`, which only jobs that have one know.
       options: flags of this job alone, each with its meaning.
     """
-    arguments = with_installed_files(sys.argv if argv is None else argv)
+    arguments = list(sys.argv if argv is None else argv)
     # `force`, because libraries put handlers of their own on the root logger when they are imported.
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
     for library in ("jax", "absl", "orbax"):
         logging.getLogger(library).setLevel(logging.WARNING)
 
+    name = pathlib.Path(arguments[0]).stem
+    if HELP_FLAGS & set(arguments):
+        about = (sys.modules[job.__module__].__doc__ or "").strip().splitlines()[:1]
+        _print_help(name, "".join(about).removeprefix("Edge: "), kind, options, has_dry_run=dry_run is not None)
+        return 0
+
     def run() -> None:
-        parsed, is_dry = _parse(arguments, kind, options, has_dry_run=dry_run is not None)
+        parsed, is_dry = _parse(arguments[1:], kind, options, has_dry_run=dry_run is not None)
         (dry_run if is_dry and dry_run else job)(parsed)
 
-    return _run_to_exit_code(run, name=pathlib.Path(arguments[0]).stem)
+    return _run_to_exit_code(run, name=name)
 
 
 def _run_to_exit_code(run: Callable[[], object], *, name: str) -> int:
@@ -109,43 +115,60 @@ def _run_to_exit_code(run: Callable[[], object], *, name: str) -> int:
 
 
 def _parse(arguments: Sequence[str], kind: type, options: Mapping[str, str], *, has_dry_run: bool) -> tuple[Job, bool]:
-    values = flags.FlagValues()
-    config_flags.DEFINE_config_file("config", None, "configuration file", flag_values=values, sys_argv=list(arguments))
-    flags.DEFINE_string("workdir", None, "directory the job reads and writes", flag_values=values)
-    if has_dry_run:
-        flags.DEFINE_bool("dry_run", False, "print shapes, memory and time of a step, then stop", flag_values=values)
-    for name, meaning in options.items():
-        flags.DEFINE_string(name, "", meaning, flag_values=values)
-    try:
-        rest = values(list(arguments))
-    except (flags.Error, AttributeError, KeyError, TypeError, ValueError, OSError, ImportError, SyntaxError) as error:
-        raise UserError(_first_line(error)) from None
-    if len(rest) > 1:
-        raise UserError(f"unexpected argument {rest[1]!r}: expected only flags (--config=FILE --workdir=DIRECTORY)")
-    config = _plain_values(values["config"])
-    if not values["workdir"].value:
+    parser = _parser(options, has_dry_run=has_dry_run)
+    flags, rest = parser.parse_known_args(list(arguments))
+    changes = list(_field_changes(rest, kind, known_flags=[f"--{name}" for name in vars(flags)]))
+    if not flags.config:
+        raise UserError("--config: expected a configuration file, such as configs/quickstart.py")
+    values = load_values(flags.config)
+    for name, text in changes:
+        set_field(values, kind, name, text)
+    if not flags.workdir:
         raise UserError("--workdir: expected a directory for this job's output")
     job = Job(
-        settings=freeze(kind, config),
-        workdir=writable_directory(values["workdir"].value, "--workdir"),
-        options={name: values[name].value for name in options},
-        arguments=tuple(arguments[1:]),
+        settings=freeze(kind, values),
+        workdir=writable_directory(flags.workdir, "--workdir"),
+        options={name: getattr(flags, name) for name in options},
+        arguments=tuple(arguments),
     )
-    return job, has_dry_run and values["dry_run"].value
+    return job, has_dry_run and flags.dry_run
 
 
-def _plain_values(flag: flags.Flag) -> dict:
-    try:
-        config = flag.value
-        if config is None:
-            raise UserError("--config: expected a configuration file, such as configs/quickstart.py")
-        # A file that failed to load answers only here, at the first use of its fields.
-        return config.to_dict()
-    except OSError:
-        name = config_flags.get_config_filename(flag)
-        raise UserError(f"--config = {name!r}: expected a configuration file that can be loaded") from None
+def _parser(options: Mapping[str, str], *, has_dry_run: bool) -> ArgumentParser:
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", default="", metavar="FILE[:ROW]", help="configuration file (python -m configs)")
+    parser.add_argument("--workdir", default="", metavar="DIRECTORY", help="directory the job reads and writes")
+    if has_dry_run:
+        meaning = "print shapes, memory and time of a step, then stop"
+        parser.add_argument("--dry_run", action="store_true", help=meaning)
+    for name, meaning in options.items():
+        parser.add_argument(f"--{name}", default="", help=meaning.replace("%", "%%"))
+    return parser
 
 
-def _first_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+def _field_changes(rest: Sequence[str], kind: type, *, known_flags: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """The fields that `--config.field=value`, or `--config.field value`, change, in their order."""
+    left = list(rest)
+    while left:
+        flag, equals, text = left.pop(0).partition("=")
+        if not flag.startswith("--config."):
+            expected = "expected only flags (--config=FILE --config.FIELD=VALUE --workdir=DIRECTORY)"
+            near = did_you_mean(flag, known_flags)
+            raise UserError(f"unexpected argument {flag + equals + text!r}: {expected}{near}")
+        name = flag.removeprefix("--config.")
+        if equals or takes_no_text(kind, name):
+            yield name, text if equals else None
+        elif left:
+            yield name, left.pop(0)
+        else:
+            raise UserError(f"{flag}: expected a value")
+
+
+def _print_help(name: str, about: str, kind: type, options: Mapping[str, str], *, has_dry_run: bool) -> None:
+    parser = _parser(options, has_dry_run=has_dry_run)
+    parser.prog, parser.description = name, about
+    parser.usage = f"{name} --config=FILE[:ROW] [--config.FIELD=VALUE ...] --workdir=DIRECTORY [flags]"
+    print(parser.format_help())
+    print("fields, with their defaults (a configuration may set others):")
+    for field in field_texts(kind):
+        print(f"  --config.{field.name}={field.default}\n      {field.meaning}")

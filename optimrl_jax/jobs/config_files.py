@@ -1,33 +1,61 @@
-"""Edge: finds the configuration files of an installed package.
+"""Edge: finds a configuration file, runs it and returns its plain values; a mistake in it keeps its line.
 
-A checkout has them in `configs`; a wheel carries the same folder as `optimrl_jax.configs`. What lies in the current
-directory comes first, so that a file of one's own may have the name of one of ours.
+A checkout has the files in `configs`; a wheel carries the same folder as `optimrl_jax.configs`. What lies in the
+current directory comes first, so that a file of one's own may have the name of one of ours.
 """
 
 import importlib
 import importlib.util
 import pathlib
 import sys
-from collections.abc import Sequence
+import traceback
+import types
+import typing
+
+from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.checked_fields import did_you_mean
 
 FOLDER = "configs"
 INSTALLED = "optimrl_jax.configs"
 
 
-def with_installed_files(arguments: Sequence[str]) -> list[str]:
-    """Return a command line in which `--config=configs/X.py[:ROW]` names a file that exists, if only installed.
+def load_values(name: str) -> dict[str, typing.Any]:
+    """Return the nested plain values of `FILE[:ROW]`: what its `get_config()`, or `get_config(ROW)`, returns.
 
-    Where no package `configs` can be imported, the installed one stands for it, so that `from configs import base`
-    works in our files and in the user's.
+    Raises:
+      UserError: where there is no such file, or where it fails, with the file, the line and what went wrong.
     """
-    folder = _installed_folder()
-    if folder is None:
-        return list(arguments)
-    named = [_is_config_flag(before, argument) for before, argument in zip(["", *arguments], arguments, strict=False)]
-    resolved = [_resolved(text, folder) if is_named else text for is_named, text in zip(named, arguments, strict=True)]
-    if resolved != list(arguments) or importlib.util.find_spec(FOLDER) is None:
+    file, _, row = name.partition(":")
+    path = _find(file)
+    try:
+        get_config = getattr(_run(path), "get_config", None)
+        if get_config is None:
+            raise UserError(f"--config = {name!r}: expected a file with a function get_config()")
+        config = get_config(row) if row else get_config()
+        # A ConfigDict, or the plain nested dict that it stands for.
+        return config if isinstance(config, dict) else config.to_dict()
+    except UserError:
+        raise
+    except SyntaxError as error:
+        raise UserError(f"{error.filename}, line {error.lineno}: {error.msg}") from None
+    # The file is the user's: whatever it raises is theirs to see, at its place.
+    except Exception as error:  # noqa: BLE001
+        raise UserError(f"{_place(error, path)}: {type(error).__name__}: {error}") from None
+
+
+def _find(file: str) -> pathlib.Path:
+    path = pathlib.Path(file)
+    installed = _installed_folder()
+    if installed is not None and (not path.is_file() or importlib.util.find_spec(FOLDER) is None):
+        # So that `from configs import base` works in our files and in the user's where only the wheel is.
         sys.modules.setdefault(FOLDER, importlib.import_module(INSTALLED))
-    return resolved
+    if path.is_file():
+        return path
+    if installed is not None and path.parts[:-1] == (FOLDER,) and (installed / path.name).is_file():
+        return installed / path.name
+    folder = installed or path.parent
+    known = [f"{FOLDER}/{other.name}" for other in folder.glob("[!_]*.py")]
+    raise UserError(f"--config = {file!r}: expected an existing configuration file{did_you_mean(file, known)}")
 
 
 def _installed_folder() -> pathlib.Path | None:
@@ -35,15 +63,18 @@ def _installed_folder() -> pathlib.Path | None:
     return pathlib.Path(spec.origin).parent if spec and spec.origin else None
 
 
-def _is_config_flag(before: str, argument: str) -> bool:
-    return before in ("--config", "-config") or argument.startswith(("--config=", "-config="))
+def _run(path: pathlib.Path) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"--config = {str(path)!r}: expected a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def _resolved(argument: str, folder: pathlib.Path) -> str:
-    flag, equals, value = argument.partition("=") if argument.startswith("-") else ("", "", argument)
-    name, colon, row = value.partition(":")
-    path = pathlib.Path(name)
-    installed = folder / path.name
-    if path.exists() or path.parts[:-1] != (FOLDER,) or not installed.exists():
-        return argument
-    return f"{flag}{equals}{installed}{colon}{row}"
+def _place(error: BaseException, path: pathlib.Path) -> str:
+    """`FILE, line N` of the innermost step of an error that is in the file, or of the innermost one of all."""
+    steps = traceback.extract_tb(error.__traceback__)
+    own = [step for step in steps if pathlib.Path(step.filename).resolve() == path.resolve()]
+    step = (own or steps)[-1]
+    return f"{path if own else step.filename}, line {step.lineno}"

@@ -7,6 +7,8 @@ import pytest
 
 from optimrl_jax.errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
 from optimrl_jax.jobs import command_line
+from optimrl_jax.jobs.field_texts import field_texts
+from optimrl_jax.settings import Settings
 
 ROOT = pathlib.Path(__file__).parents[3]
 CONFIG = f"--config={ROOT / 'configs' / 'base.py'}"
@@ -32,6 +34,15 @@ MISTAKES = [
     ([CONFIG, "--workdir=w", "--config.grpo.steps=0"], "grpo.steps = 0: expected a positive number"),
     ([CONFIG, "--workdir=w", "--config.grpo.steps=many"], "many"),
     ([CONFIG, "--workdir=w", "surplus"], "unexpected argument 'surplus'"),
+    ([CONFIG, "--workdir=w", "--config.grpo.stps=3"], "did you mean 'steps'?"),
+    ([CONFIG, "--workdir=w", "--config.grp.steps=3"], "did you mean 'grpo'?"),
+    ([CONFIG, "--workdir=w", "--config.grpo=3"], "--config.grpo: expected one of its fields"),
+    ([CONFIG, "--workdir=w", "--config.grpo.steps"], "--config.grpo.steps: expected a value"),
+    ([CONFIG, "--workdir=w", "--config.data.shares_prompts=perhaps"], "= 'perhaps': expected true or false"),
+    ([CONFIG, "--workdir=w", "--config.evaluation.ks=(1"], "= '(1': expected a tuple"),
+    ([CONFIG, "--workdr=w"], "did you mean '--workdir'?"),
+    (["--config=configs/quikstart.py", "--workdir=w"], "'configs/quikstart.py': expected an existing configuration"),
+    ([f"{CONFIG[:-7]}quickstart.py:rlv", "--workdir=w"], "variant = 'rlv': expected one of ranked, rlvr"),
     ([CONFIG, "--workdir=/proc/absent/w"], "--workdir = '/proc/absent/w': expected a directory"),
 ]
 
@@ -77,3 +88,42 @@ def test_flags_change_fields_and_the_workdir_is_made(tmp_path):
     assert seen[0].settings.grpo.steps == 7
     assert seen[0].workdir == workdir
     assert workdir.is_dir()
+
+
+WRONG_FILES = [
+    ("def get_config(:", "own.py, line 1: invalid syntax"),
+    ("x = 1", "own.py': expected a file with a function get_config()"),
+    ("def get_config():\n    return 1 / 0", "own.py, line 2: ZeroDivisionError: division by zero"),
+    ("import absent_package", "own.py, line 1: ModuleNotFoundError: No module named 'absent_package'"),
+    (
+        "from configs import base\n\ndef get_config():\n    config = base.get_config()\n    config.grpo.stps = 3\n",
+        "own.py, line 5: AttributeError",
+    ),
+    ("def get_config():\n    return {'grpo': {'steps': 0}}", "grpo.steps = 0: expected a positive number"),
+]
+
+
+@pytest.mark.parametrize(("text", "names"), WRONG_FILES)
+def test_a_mistake_in_a_file_of_ones_own_keeps_its_line_and_message(text, names, capsys, tmp_path):
+    (tmp_path / "own.py").write_text(text)
+    assert run(f"--config={tmp_path / 'own.py'}", f"--workdir={tmp_path}") == EXIT_USER_ERROR
+    assert names in capsys.readouterr().err
+
+
+def test_flags_come_in_any_order_and_with_or_without_an_equals_sign(tmp_path):
+    seen = []
+    changes = ["--config.grpo.steps", "7", "--config.grpo.steps=8", "--config.data.stop=('a', 'b')"]
+    switches = ["--config.model.has_qkv_bias=false", "--config.data.shares_prompts"]
+    assert run(*changes, *switches, CONFIG, "--workdir", str(tmp_path), job=seen.append) == 0
+    settings = seen[0].settings
+    assert (settings.grpo.steps, settings.data.stop) == (8, ("a", "b"))
+    assert (settings.model.has_qkv_bias, settings.data.shares_prompts) == (False, True)
+
+
+def test_help_lists_every_field_with_default_meaning_and_range(capsys):
+    assert run("--help") == 0
+    shown = capsys.readouterr().out
+    for field in field_texts(Settings):
+        assert f"--config.{field.name}={field.default}" in shown
+        assert field.meaning in shown
+    assert "upper clip of the ratio (a number that is not negative)" in shown
