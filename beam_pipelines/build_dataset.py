@@ -41,20 +41,20 @@ FREE_OPTIONS = ("output", "work", "sandbox_address", "sandbox_workers")
 def main(arguments: Sequence[str]) -> None:
     """The whole job, for arguments after the program's name; raises UserError for what the caller can mend."""
     start = time.monotonic()
-    options, beam_arguments = parse(arguments)
+    options, beam_arguments = parse_options(arguments)
     output = pathlib.Path(options.output)
     if is_complete(output, options):
         print(f"{output}: this dataset is already complete", file=sys.stderr)
         return
     work = epath.Path(options.work or _made(output).resolve() / WORK)
     (output / "options.json").write_text(json.dumps(dataclasses.asdict(options), indent=2))
-    stages = run(options, beam_arguments, work=work)
-    rejected = [*storage.read(work / pipeline.REJECTIONS), *storage.remove_repeated(work / pipeline.PROBLEMS)]
-    kept = [_without_bulk(problem) for problem in storage.read(work / pipeline.PROBLEMS)]
+    stages = run_pipeline(options, beam_arguments, work=work)
+    rejected = [*storage.read_records(work / pipeline.REJECTIONS), *storage.remove_repeated(work / pipeline.PROBLEMS)]
+    kept = [_without_bulk(problem) for problem in storage.read_records(work / pipeline.PROBLEMS)]
     rows = stage_table.stage_rows(stages, rejected, kept=len(kept))
-    console.stage_table(rows)
+    console.print_stage_table(rows)
     require(bool(kept), "--input", options.input, "at least one problem that survives all stages, found none")
-    summary = finished(options, [*kept, *rejected], rows=rows, work=work)
+    summary = finish_dataset(options, [*kept, *rejected], rows=rows, work=work)
     work.rmtree()
     summary = {"wall_s": round(time.monotonic() - start, 3)} | summary
     (output / "summary.json").write_text(json.dumps(summary, indent=2))
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> None:
     print(f"dataset: {sizes}; {summary['wall_s']:.1f} s, of which {waited_s:.1f} s in the sandbox")
 
 
-def finished(
+def finish_dataset(
     options: BuildOptions,
     records: Sequence[Problem | Rejection],
     *,
@@ -74,27 +74,27 @@ def finished(
     """Writes the dataset with its traces, manifest and card, and returns what the summary says of it."""
     output = pathlib.Path(options.output)
     kept = [record for record in records if isinstance(record, Problem)]
-    splits = decided(options, kept)
-    directory = dmc_optim.prepare(output, records_directory=work / pipeline.PROBLEMS, splits=splits)
+    splits = decide_splits(options, kept)
+    directory = dmc_optim.prepare_dataset(output, records_directory=work / pipeline.PROBLEMS, splits=splits)
     _write_traces(output / TRACES, records, splits=splits)
-    spent = costs.spent(record.trace for record in records)
+    spent = costs.total_spent(record.trace for record in records)
     store = output / STORE
-    cost = costs.measured(
+    cost = costs.measure_cost(
         spent,
         problems=len(records),
         workers=options.sandbox_workers,
-        dataset_bytes=dmc_optim.size_bytes(directory),
+        dataset_bytes=dmc_optim.dataset_bytes(directory),
         store_bytes=store.stat().st_size if store.exists() else 0,
     )
     counts = dict(sorted(Counter(splits.values()).items()))
     states = [dict(state) for state in dict.fromkeys(problem.measured_under for problem in kept)]
-    origin = manifest.manifest(options, splits=counts, measured_under=states, cost=cost)
+    origin = manifest.build_manifest(options, splits=counts, measured_under=states, cost=cost)
     (output / "manifest.json").write_text(json.dumps(origin, indent=2))
-    (output / "README.md").write_text(card.card(origin, stages=[row.stage for row in rows]))
+    (output / "README.md").write_text(card.dataset_card(origin, stages=[row.stage for row in rows]))
     return {"sandbox": spent, "splits": counts, "stages": [dataclasses.asdict(row) for row in rows]}
 
 
-def parse(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
+def parse_options(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
     """Our options, checked, and the arguments that are Beam's."""
     parser = ArgumentParser(prog="build_dataset", description="Builds DMC-Optim from raw problems.", allow_abbrev=False)
     for field in dataclasses.fields(BuildOptions):
@@ -122,17 +122,17 @@ def is_complete(output: pathlib.Path, options: BuildOptions) -> bool:
     return True
 
 
-def run(options: BuildOptions, beam_arguments: Sequence[str], *, work: epath.Path) -> list[str]:
+def run_pipeline(options: BuildOptions, beam_arguments: Sequence[str], *, work: epath.Path) -> list[str]:
     """Runs the pipeline into an empty `work` and returns the names of its stages, in order."""
     work.rmtree(missing_ok=True)
     store = str((pathlib.Path(options.output) / STORE).resolve()) if options.sandbox_address == "local" else ""
-    sandbox = pipeline.connection(options, store=store)
+    sandbox = pipeline.sandbox_connection(options, store=store)
     source = pipeline.SOURCES[options.source](options)
-    steps = pipeline.stages(options, sandbox)
+    steps = pipeline.pipeline_stages(options, sandbox)
     try:
         _require_sandbox(sandbox)
-        root = beam.Pipeline(runner=runner(beam_arguments), options=beam_options(beam_arguments))
-        pipeline.build(root, source, steps=steps, directory=work)
+        root = beam.Pipeline(runner=beam_runner(beam_arguments), options=beam_options(beam_arguments))
+        pipeline.assemble_pipeline(root, source, steps=steps, directory=work)
         root.run().wait_until_finish()
     except RuntimeError as error:
         # Beam turns whatever a step raises, an interrupt included, into a RuntimeError that begins with its name.
@@ -140,20 +140,20 @@ def run(options: BuildOptions, beam_arguments: Sequence[str], *, work: epath.Pat
             raise KeyboardInterrupt from None
         raise
     finally:
-        sandbox_session.release_all()
+        sandbox_session.release_all_sessions()
     return ["read", *(step.label for step in steps)]
 
 
 def _require_sandbox(sandbox: sandbox_session.Connection) -> None:
     """Raises UserError where no sandbox answers, before any stage needs one."""
     try:
-        sandbox_session.acquire(sandbox)
+        sandbox_session.acquire_session(sandbox)
     except (OSError, ValueError) as error:
         raise UserError(f"--sandbox_address = {sandbox.address!r}: expected a sandbox that answers ({error})") from None
-    sandbox_session.release(sandbox)
+    sandbox_session.release_session(sandbox)
 
 
-def runner(beam_arguments: Sequence[str]) -> str | PipelineRunner | None:
+def beam_runner(beam_arguments: Sequence[str]) -> str | PipelineRunner | None:
     """The runner to use: DirectRunner means the in-memory one, DaskRunner ours; others are left to Beam.
 
     Beam's own DirectRunner first looks for Prism, which it would have to download.
@@ -169,16 +169,18 @@ def runner(beam_arguments: Sequence[str]) -> str | PipelineRunner | None:
     return "FnApiRunner" if chosen in (None, "DirectRunner") else None
 
 
-def decided(options: BuildOptions, kept: Sequence[Problem]) -> dict[str, str]:
+def decide_splits(options: BuildOptions, kept: Sequence[Problem]) -> dict[str, str]:
     """The split of every problem that was kept; duplicates among the filterable ones stay together."""
-    groups = similarity.groups({problem.id: problem.statement for problem in kept}, similar=options.similar)
+    groups = similarity.near_duplicate_groups(
+        {problem.id: problem.statement for problem in kept}, similar=options.similar
+    )
     members = [
-        split.Member(problem.id, problem.category, problem.group or groups.get(problem.id, ""))
+        split.SplitCandidate(problem.id, problem.category, problem.group or groups.get(problem.id, ""))
         for problem in kept
         if problem.split == filterability.FILTERABLE
     ]
     splits = {problem.id: filterability.NON_FILTERABLE for problem in kept}
-    return splits | split.assign(members, test_share=options.test_share, seed=options.seed)
+    return splits | split.assign_splits(members, test_share=options.test_share, seed=options.seed)
 
 
 def _without_bulk(problem: Problem) -> Problem:

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import tensorflow_datasets as tfds
 
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import VIEWS
-from beam_pipelines.inspect_dataset import builder_of
+from beam_pipelines.inspect_dataset import finished_dataset
 from optimrl_jax.errors import UserError, require
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.user_paths import existing_path
@@ -27,20 +27,20 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--dataset", default="", help="directory that build_dataset wrote")
     parser.add_argument("--output", default="", help="directory for one Parquet file a split")
     values = parser.parse_args(arguments)
-    builder = builder_of(existing_path(values.dataset, "--dataset", is_directory=True))
+    builder = finished_dataset(existing_path(values.dataset, "--dataset", is_directory=True))
     require(bool(values.output), "--output", values.output, "a directory")
     output = pathlib.Path(values.output)
     output.mkdir(parents=True, exist_ok=True)
     for split in sorted(set(builder.info.splits) - set(VIEWS)):
-        count = export(builder, split, path=output / f"{split}.parquet")
+        count = export_split(builder, split, path=output / f"{split}.parquet")
         print(f"{output / split}.parquet: {count} problems")
 
 
-def export(builder: tfds.core.DatasetBuilder, split: str, *, path: pathlib.Path) -> int:
+def export_split(builder: tfds.core.DatasetBuilder, split: str, *, path: pathlib.Path) -> int:
     """Writes a split, a few rows at a time, under a temporary name first; returns how many problems it has."""
     rows, writer, temporary = 0, None, path.with_suffix(".part")
     for batch in _batches(builder.as_data_source(split=split)):
-        table = pyarrow.Table.from_pylist(batch, schema=schema(builder.info.features))
+        table = pyarrow.Table.from_pylist(batch, arrow_schema=arrow_schema(builder.info.features))
         writer = writer or pyarrow.parquet.ParquetWriter(temporary, table.schema, compression="zstd")
         writer.write_table(table)
         rows += len(batch)
@@ -51,7 +51,7 @@ def export(builder: tfds.core.DatasetBuilder, split: str, *, path: pathlib.Path)
     return rows
 
 
-def schema(features: Mapping[str, tfds.features.FeatureConnector]) -> pyarrow.Schema:
+def arrow_schema(features: Mapping[str, tfds.features.FeatureConnector]) -> pyarrow.Schema:
     """Arrow types of the features: text, numbers, and one list for each dimension."""
     return pyarrow.schema([(name, _type(feature)) for name, feature in features.items()])
 

@@ -30,17 +30,17 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--split", default="cleaned", help="split to look at")
     values = parser.parse_args(arguments)
     directory = existing_path(values.dataset, "--dataset", is_directory=True)
-    examples = load(directory, values.split)
+    examples = load_examples(directory, values.split)
     traces = campaign_traces(directory / TRACES)
-    summary = inspected(examples, traces, build=json.loads((directory / "summary.json").read_text()))
+    summary = inspect_examples(examples, traces, build=json.loads((directory / "summary.json").read_text()))
     target = directory / "inspection"
     target.mkdir(exist_ok=True)
     (target / "summary.json").write_text(json.dumps(summary, indent=2))
-    draw(examples, traces, standings=summary["references"], target=target)
-    show(summary)
+    draw_figures(examples, traces, standings=summary["references"], target=target)
+    print_summary(summary)
 
 
-def builder_of(directory: pathlib.Path) -> tfds.core.DatasetBuilder:
+def finished_dataset(directory: pathlib.Path) -> tfds.core.DatasetBuilder:
     """The reader of a finished dataset; raises UserError, in one line, for one that is not whole."""
     require((directory / COMPLETE).exists(), "--dataset", str(directory), f"a finished dataset (no {COMPLETE} in it)")
     found = sorted((directory / NAME).glob("*/dataset_info.json"))
@@ -51,9 +51,9 @@ def builder_of(directory: pathlib.Path) -> tfds.core.DatasetBuilder:
         raise _unreadable(directory, error) from None
 
 
-def load(directory: pathlib.Path, split: str) -> list[dataset_statistics.Example]:
+def load_examples(directory: pathlib.Path, split: str) -> list[dataset_statistics.Example]:
     """All examples of a split; raises UserError, in one line, for an unknown split or a damaged file."""
-    builder = builder_of(directory)
+    builder = finished_dataset(directory)
     names = sorted(builder.info.splits)
     require(split in names, "--split", split, f"one of {', '.join(names)}")
     try:
@@ -68,7 +68,7 @@ def _unreadable(directory: pathlib.Path, error: Exception) -> UserError:
     return UserError(f"--dataset = {str(directory)!r}: expected a readable dataset ({reason})")
 
 
-def inspected(
+def inspect_examples(
     examples: Sequence[dataset_statistics.Example], traces: Sequence[Trace], *, build: Mapping
 ) -> dict[str, object]:
     """Everything the tables show, as plain values; percentiles of references are in percent, 0 fastest."""
@@ -76,23 +76,25 @@ def inspected(
         "problems": len(examples),
         "splits": build["splits"],
         "stages": build["stages"],
-        "filterability": dataset_statistics.filterability(examples),
-        "filterability_with_base": dataset_statistics.filterability(examples, base_s=dataset_statistics.PAPER_BASE_S),
-        "durations": dataset_statistics.durations(examples),
-        "tails": dataset_statistics.tails(examples),
-        "pass_rates": pass_rates(traces),
-        "references": {example["id"].decode(): standing(example) for example in examples},
+        "filterability": dataset_statistics.filterability_table(examples),
+        "filterability_with_base": dataset_statistics.filterability_table(
+            examples, base_s=dataset_statistics.PAPER_BASE_S
+        ),
+        "durations": dataset_statistics.duration_table(examples),
+        "tails": dataset_statistics.tail_table(examples),
+        "pass_rates": mean_pass_rates(traces),
+        "references": {example["id"].decode(): standing_of_references(example) for example in examples},
     }
 
 
-def standing(example: dataset_statistics.Example) -> dict[str, float]:
+def standing_of_references(example: dataset_statistics.Example) -> dict[str, float]:
     """Percentile, in percent, of every reference that an optimization test ranks, by the reference's id."""
     names = [text.decode() for text in example["reference_id"]]
-    pairs = zip(names, standings.percentiles(example), strict=True)
+    pairs = zip(names, standings.reference_percentiles(example), strict=True)
     return {name: round(100 * float(position), 2) for name, position in pairs if np.isfinite(position)}
 
 
-def draw(
+def draw_figures(
     examples: Sequence[dataset_statistics.Example],
     traces: Sequence[Trace],
     *,
@@ -100,22 +102,24 @@ def draw(
     target: pathlib.Path,
 ) -> None:
     """Puts the four figures into `target`."""
-    figures.duration_tails(examples, target / "duration_tails.png")
-    figures.profiles(examples, target / "profiles.png")
-    figures.pass_rates(traces, target / "pass_rates.png")
+    figures.draw_duration_tails(examples, target / "duration_tails.png")
+    figures.draw_profiles(examples, target / "profiles.png")
+    figures.draw_pass_rates(traces, target / "pass_rates.png")
     percent = [value for references in standings.values() for value in references.values()]
-    figures.reference_percentiles(percent, target / "reference_percentiles.png")
+    figures.draw_reference_percentiles(percent, target / "reference_percentiles.png")
 
 
-def show(summary: Mapping) -> None:
+def print_summary(summary: Mapping) -> None:
     """Prints the stage table, filterability, durations, tails, pass rates and standings."""
-    console.stage_table([StageRow(**row) for row in summary["stages"]])
-    console.figures("problems that durations (or lengths) can filter", summary["filterability"], form="{:d}")
+    console.print_stage_table([StageRow(**row) for row in summary["stages"]])
+    console.print_figures("problems that durations (or lengths) can filter", summary["filterability"], form="{:d}")
     title = "the same with the paper's base of 65 ms a run"
-    console.figures(title, summary["filterability_with_base"], form="{:d}")
-    console.figures("durations of tests", summary["durations"], form="{:.4g}")
-    console.figures("tails by problem", summary["tails"], form="{:.3g}")
-    console.figures("share of solutions that pass, mean over problems", {"": summary["pass_rates"]}, form="{:.2%}")
+    console.print_figures(title, summary["filterability_with_base"], form="{:d}")
+    console.print_figures("durations of tests", summary["durations"], form="{:.4g}")
+    console.print_figures("tails by problem", summary["tails"], form="{:.3g}")
+    console.print_figures(
+        "share of solutions that pass, mean over problems", {"": summary["pass_rates"]}, form="{:.2%}"
+    )
     percent = [value for references in summary["references"].values() for value in references.values()]
     middle = f", median percentile {np.median(percent):.1f}" if percent else ""
     print(f"{summary['problems']} problems, {len(percent)} references on their leaderboards{middle}")
@@ -131,7 +135,7 @@ def campaign_traces(path: pathlib.Path) -> list[Trace]:
     return [note for note in notes if note.get("accepted")]
 
 
-def pass_rates(traces: Sequence[Trace]) -> dict[str, float]:
+def mean_pass_rates(traces: Sequence[Trace]) -> dict[str, float]:
     """Mean pass rates before and after the generated correctness tests (paper L1528), empty without a campaign."""
     names = [f"{label}_pass_rate_{when}" for label in ("correct", "incorrect") for when in ("before", "generated")]
     return {name: float(np.mean([trace[name] for trace in traces])) for name in names} if traces else {}

@@ -18,7 +18,7 @@ NOT_RUN = -1
 _STATUS_OF_CODE = np.array([*(STATUS_OF_VERDICT[verdict] for verdict in VERDICTS), Status.NOT_RUN], np.int8)
 
 
-class _Matrices:
+class Matrices:
     """Arrays of one shape whose rows are tests; equal where all arrays are."""
 
     def __eq__(self, other: object) -> bool:
@@ -35,7 +35,7 @@ class _Matrices:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Executions(_Matrices):
+class Executions(Matrices):
     """`verdict` int8[k, s]: a place in VERDICTS or NOT_RUN; `wall_s`, `std_s` float32[k, s]; `runs` int32[k, s]."""
 
     verdict: np.ndarray
@@ -50,7 +50,7 @@ class Executions(_Matrices):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Timings(_Matrices):
+class Timings(Matrices):
     """Reference durations: `duration_s`, `std_s` float32[k, h], `runs` int32[k, h], `status` int8[k, h]."""
 
     duration_s: np.ndarray
@@ -59,7 +59,7 @@ class Timings(_Matrices):
     status: np.ndarray
 
 
-def unknown(tests: int, solutions: int) -> Executions:
+def not_run(tests: int, solutions: int) -> Executions:
     """Executions of pairs that nobody ran."""
     shape = (tests, solutions)
     return Executions(
@@ -70,11 +70,11 @@ def unknown(tests: int, solutions: int) -> Executions:
     )
 
 
-def code(verdict: Verdict) -> int:
+def verdict_code(verdict: Verdict) -> int:
     return VERDICTS.index(verdict)
 
 
-def placed(part: Executions, columns: Sequence[int], *, into: Executions) -> Executions:
+def replace_columns(part: Executions, columns: Sequence[int], *, into: Executions) -> Executions:
     """`into` with its columns of the given solutions replaced by those of `part`, in order."""
     changed = {}
     for field in dataclasses.fields(Executions):
@@ -84,21 +84,21 @@ def placed(part: Executions, columns: Sequence[int], *, into: Executions) -> Exe
     return Executions(**changed)
 
 
-def stacked(above: Executions, below: Executions) -> Executions:
+def concatenate_tests(above: Executions, below: Executions) -> Executions:
     """Executions on more tests of the same solutions."""
     names = [field.name for field in dataclasses.fields(Executions)]
     return Executions(**{name: np.concatenate([getattr(above, name), getattr(below, name)]) for name in names})
 
 
-def spread(part: Executions, rows: Sequence[int], *, tests: int) -> Executions:
+def expand_rows(part: Executions, rows: Sequence[int], *, tests: int) -> Executions:
     """Executions on `tests` tests, known for the given ones only."""
-    whole = unknown(tests, part.verdict.shape[1])
+    whole = not_run(tests, part.verdict.shape[1])
     for field in dataclasses.fields(Executions):
         getattr(whole, field.name)[list(rows)] = getattr(part, field.name)
     return whole
 
 
-def combined(rounds: Sequence[Executions]) -> Timings:
+def combine_rounds(rounds: Sequence[Executions]) -> Timings:
     """Timings from repeated executions of the same pairs.
 
     The status of a pair is the one that most of its executions had (the smaller value of `Status` on a tie), its

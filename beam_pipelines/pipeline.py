@@ -14,7 +14,7 @@ from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import KEPT, REJECTED
 from beam_pipelines.sandbox_session import Connection
 from beam_pipelines.sources import code_contests, embedded, evaluation_sets, jsonl, problem_packages
-from beam_pipelines.sources.reading import Reading
+from beam_pipelines.sources.reading import ReadSource
 from beam_pipelines.stages import (
     classify,
     deduplicate,
@@ -29,20 +29,20 @@ from beam_pipelines.stages import (
 from beam_pipelines.stages import validate as validation
 from beam_pipelines.stages.stage import Stage
 
-Source = Callable[[BuildOptions], Reading]
+Source = Callable[[BuildOptions], ReadSource]
 
 SOURCES: dict[str, Source] = {
-    "mini": embedded.read,
-    "code_contests": code_contests.read,
-    "jsonl": jsonl.read,
-    "packages": problem_packages.read,
+    "mini": embedded.read_embedded,
+    "code_contests": code_contests.read_code_contests,
+    "jsonl": jsonl.read_jsonl,
+    "packages": problem_packages.read_packages,
 }
 ROUNDS = (thresholds.CORRECTNESS, thresholds.OPTIMIZATION)
 PROBLEMS = "problems"
 REJECTIONS = "rejections"
 
 
-def connection(options: BuildOptions, *, store: str) -> Connection:
+def sandbox_connection(options: BuildOptions, *, store: str) -> Connection:
     """The sandbox that the options ask for; `store` is the file of stored executions, empty for none."""
     return Connection(
         address=options.sandbox_address,
@@ -53,34 +53,40 @@ def connection(options: BuildOptions, *, store: str) -> Connection:
     )
 
 
-def stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
+def pipeline_stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
     """The stages in the order in which a problem passes them."""
-    held_out = deduplicate.evaluation_set(evaluation_sets.read(options.evaluation_sets))
+    held_out = deduplicate.evaluation_set(evaluation_sets.read_evaluation_sets(options.evaluation_sets))
     steps = [
-        deduplicate.stage(held_out, similar=options.similar),
-        labels.stage(
+        deduplicate.deduplicate_stage(held_out, similar=options.similar),
+        labels.labels_stage(
             max_solutions=options.max_solutions, max_original_tests=options.max_original_tests, seed=options.seed
         ),
-        validation.stage(sandbox, min_correct=generate.MIN_AGREEING),
+        validation.validate_stage(sandbox, min_correct=generate.MIN_AGREEING),
     ]
     for filters in ROUNDS:
-        campaign = generate.Campaign(
+        campaign = generate.GenerationCampaign(
             thresholds=filters,
             calls=options.calls,
             attempts=options.attempts,
             verifiers=options.verifiers,
             seed=options.seed,
         )
-        steps += [generate.stage(sandbox, campaign), filter_tests.stage(filters), classify.stage(filters)]
+        steps += [
+            generate.generate_stage(sandbox, campaign),
+            filter_tests.filter_tests_stage(filters),
+            classify.classify_stage(filters),
+        ]
     return [
         *steps,
-        non_empty.stage(),
-        filterability.stage(min_robust_cv=options.min_robust_cv),
-        timing.stage(sandbox, repeats=options.repeats, seed=options.seed),
+        non_empty.non_empty_stage(),
+        filterability.filterability_stage(min_robust_cv=options.min_robust_cv),
+        timing.timing_stage(sandbox, repeats=options.repeats, seed=options.seed),
     ]
 
 
-def build(root: beam.Pipeline, source: beam.PTransform, *, steps: Sequence[Stage], directory: epath.Path) -> None:
+def assemble_pipeline(
+    root: beam.Pipeline, source: beam.PTransform, *, steps: Sequence[Stage], directory: epath.Path
+) -> None:
     """Adds source, stages and sinks to a pipeline; records end in `directory`/problems and `directory`/rejections."""
     outcome = root | source
     problems, rejected = outcome[KEPT], [outcome[REJECTED]]
@@ -88,5 +94,5 @@ def build(root: beam.Pipeline, source: beam.PTransform, *, steps: Sequence[Stage
         outcome = problems | step
         problems = outcome[KEPT]
         rejected.append(outcome[REJECTED])
-    problems | storage.Write(str(directory / PROBLEMS), label="write problems")
-    rejected | beam.Flatten() | storage.Write(str(directory / REJECTIONS), label="write rejections")
+    problems | storage.WriteRecords(str(directory / PROBLEMS), label="write problems")
+    rejected | beam.Flatten() | storage.WriteRecords(str(directory / REJECTIONS), label="write rejections")

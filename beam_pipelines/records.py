@@ -136,12 +136,12 @@ def with_solutions(problem: Problem, kept: Sequence[int]) -> Problem:
     )
 
 
-def reject(problem: Problem, stage: str, *, reason: str, detail: str = "") -> Rejection:
+def rejection_of(problem: Problem, stage: str, *, reason: str, detail: str = "") -> Rejection:
     """The rejection of a problem by a stage, with the trace of what earlier stages had left of it."""
     return Rejection(problem_id=problem.id, stage=stage, reason=reason, detail=detail, trace=problem.trace)
 
 
-def counted(problem: Problem, stage: str, **notes: float) -> Problem:
+def count_stage(problem: Problem, stage: str, **notes: float) -> Problem:
     """The problem with one more line in its trace: what this stage left of it."""
     count = StageCount(
         stage=stage,

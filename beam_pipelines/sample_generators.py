@@ -24,7 +24,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 @dataclasses.dataclass(frozen=True)
-class Question:
+class GeneratorRequest:
     """One completion to ask for; `id` names problem and attempt and never changes between runs."""
 
     id: str
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     output = pathlib.Path(values.output)
     require(bool(values.output) and output.parent.is_dir(), "--output", values.output, "a file in a directory")
     stored = stored_ids(output)
-    asked = [one for one in questions(values) if one.id not in stored]
+    asked = [one for one in generator_requests(values) if one.id not in stored]
     where = endpoint.Endpoint(
         url=values.endpoint,
         model=values.model,
@@ -49,29 +49,31 @@ def main(arguments: Sequence[str]) -> None:
         interval_s=1 / values.requests_per_s,
         pause_s=values.pause_s,
     )
-    outcomes = sample(where, asked, output=output, concurrency=values.concurrency)
+    outcomes = sample_completions(where, asked, output=output, concurrency=values.concurrency)
     table = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
     print(f"{output}: {len(stored)} completions were there, {len(asked)} asked for: {table or 'nothing to do'}")
 
 
-def questions(values: object) -> Iterator[Question]:
+def generator_requests(values: object) -> Iterator[GeneratorRequest]:
     """Attempts of every problem of the source that has a correct solution to show."""
     options = BuildOptions(source=values.source, input=values.input, limit=values.limit)
     for problem in SOURCES[values.source](options).records():
         if isinstance(problem, Problem) and problem.correct:
             for attempt in range(values.attempts):
                 name = f"{problem.id}/{attempt}"
-                yield Question(name, problem.id, generator_prompt.prompt(problem, seed=attempt), seed=attempt)
+                yield GeneratorRequest(
+                    name, problem.id, generator_prompt.generator_prompt(problem, seed=attempt), seed=attempt
+                )
 
 
-def sample(
-    where: endpoint.Endpoint, asked: Sequence[Question], *, output: pathlib.Path, concurrency: int
+def sample_completions(
+    where: endpoint.Endpoint, asked: Sequence[GeneratorRequest], *, output: pathlib.Path, concurrency: int
 ) -> Counter[str]:
     """Stores a line for every question as its answer comes and counts what came of them."""
-    caller = endpoint.Caller(where)
+    caller = endpoint.ChatClient(where)
     outcomes: Counter[str] = Counter()
     with concurrent.futures.ThreadPoolExecutor(concurrency) as threads, output.open("a") as lines:
-        waiting = [threads.submit(answered, caller, question, model=where.model) for question in asked]
+        waiting = [threads.submit(completion_line, caller, question, model=where.model) for question in asked]
         try:
             for done in concurrent.futures.as_completed(waiting):
                 line = done.result()
@@ -84,15 +86,15 @@ def sample(
     return outcomes
 
 
-def answered(caller: endpoint.Caller, question: Question, *, model: str) -> dict[str, object]:
+def completion_line(caller: endpoint.ChatClient, question: GeneratorRequest, *, model: str) -> dict[str, object]:
     """The line of one question: the completion as it came, and the program in it if there is one."""
     line: dict[str, object] = {"id": question.id, "problem": question.problem, "model": model, "seed": question.seed}
     try:
         completion = caller.complete(question.prompt, seed=question.seed)
-    except (endpoint.Garbage, endpoint.Refused) as error:
+    except (endpoint.GarbledAnswerError, endpoint.RefusedRequestError) as error:
         outcome = type(error).__name__.lower()
         return line | {"outcome": outcome, "detail": str(error), "completion": None, "program": None}
-    program = generator_prompt.program_of(completion)
+    program = generator_prompt.generator_program_of(completion)
     return line | {"outcome": "program" if program else "no_program", "completion": completion, "program": program}
 
 

@@ -124,12 +124,12 @@ class SandboxSession:
 
 
 def _runs(answers: Sequence[protocol.RunResult], *, tests: int, solutions: int) -> Runs:
-    executions = matrices.unknown(tests, solutions)
+    executions = matrices.not_run(tests, solutions)
     outputs: list[list[str | None]] = [[None] * tests for _ in range(solutions)]
     for s, answer in enumerate(answers):
         for result in answer.results:
             cell = (result.test, s)
-            executions.verdict[cell] = matrices.code(result.verdict)
+            executions.verdict[cell] = matrices.verdict_code(result.verdict)
             executions.wall_s[cell], executions.std_s[cell] = result.wall_s, result.wall_std_s
             executions.runs[cell] = result.runs
             outputs[s][result.test] = result.output
@@ -145,7 +145,7 @@ _LOCK = threading.Lock()
 _SHARED: dict[Connection, tuple[SandboxSession, int]] = {}
 
 
-def acquire(connection: Connection) -> SandboxSession:
+def acquire_session(connection: Connection) -> SandboxSession:
     """The session that all stages of this process share, connected at the first call."""
     with _LOCK:
         session, users = _SHARED.get(connection) or (SandboxSession(connection), 0)
@@ -153,7 +153,7 @@ def acquire(connection: Connection) -> SandboxSession:
         return session
 
 
-def release(connection: Connection) -> None:
+def release_session(connection: Connection) -> None:
     """Gives the shared session back; the last user closes it and its workers."""
     with _LOCK:
         session, users = _SHARED.pop(connection)
@@ -163,7 +163,7 @@ def release(connection: Connection) -> None:
             session.close()
 
 
-def release_all() -> None:
+def release_all_sessions() -> None:
     """Closes every session of this process, for a driver that ends before its stages were torn down."""
     with _LOCK:
         for session, _ in _SHARED.values():

@@ -23,38 +23,38 @@ _FACTORS = _DRAW.integers(1, 2**31, PERMUTATIONS, np.uint64)[:, None]
 _OFFSETS = _DRAW.integers(0, 2**31, PERMUTATIONS, np.uint64)[:, None]
 
 
-def normalized(text: str) -> str:
+def normalize_statement(text: str) -> str:
     """Lower case words and numbers alone: layout, punctuation, marks and Unicode variants do not tell texts apart."""
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
 
 
-def signature(text: str) -> np.ndarray:
+def minhash_signature(text: str) -> np.ndarray:
     """uint64[128]: MinHash signature of a text's word triples (a text of fewer words is its own only shingle)."""
-    words = normalized(text).split()
+    words = normalize_statement(text).split()
     count = max(1, len(words) - WORDS_A_SHINGLE + 1)
     shingles = {" ".join(words[n : n + WORDS_A_SHINGLE]) for n in range(count)}
     hashes = np.array([zlib.crc32(one.encode("utf-8", "surrogatepass")) for one in sorted(shingles)], np.uint64)
     return ((_FACTORS * hashes + _OFFSETS) % _PRIME).min(axis=1)
 
 
-def similarity(one: np.ndarray, others: np.ndarray) -> np.ndarray:
+def jaccard_estimate(one: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Estimated Jaccard similarity, in [0, 1], of a signature and each row of others."""
     return (others == one).mean(axis=-1)
 
 
-def groups(statements: Mapping[str, str], *, similar: float = SIMILAR) -> dict[str, str]:
+def near_duplicate_groups(statements: Mapping[str, str], *, similar: float = SIMILAR) -> dict[str, str]:
     """The group of every problem that has a near-duplicate: id -> the first id of its group, in order of ids.
 
     Near-duplicates share at least one of 32 bands of their signatures (probability above 0.9999 at similarity 0.8) and
     are then compared whole; being a duplicate passes on (a ~ b, b ~ c puts all three together).
     """
     ids = sorted(statements)
-    signatures = np.array([signature(statements[name]) for name in ids]).reshape(len(ids), PERMUTATIONS)
+    signatures = np.array([minhash_signature(statements[name]) for name in ids]).reshape(len(ids), PERMUTATIONS)
     root = list(range(len(ids)))
     for bucket in _buckets(signatures):
         first = bucket[0]
         for other in bucket[1:]:
-            if similarity(signatures[first], signatures[other]) >= similar:
+            if jaccard_estimate(signatures[first], signatures[other]) >= similar:
                 low, high = sorted((_find(root, first), _find(root, other)))
                 root[high] = low
     found = [_find(root, index) for index in range(len(ids))]

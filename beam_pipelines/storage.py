@@ -20,13 +20,13 @@ from beam_pipelines.matrices import Executions, Timings
 from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, StageCount, Test
 
 
-def to_json(record: Problem | Rejection) -> str:
+def record_to_json(record: Problem | Rejection) -> str:
     """One JSON object; `from_json` gives back an equal record."""
     value = {"record": type(record).__name__, **dataclasses.asdict(record)}
     return json.dumps(value, separators=(",", ":"), default=_array_as_text)
 
 
-def from_json(text: str) -> Problem | Rejection:
+def record_from_json(text: str) -> Problem | Rejection:
     """The record that `to_json` wrote."""
     value = json.loads(text)
     kind = value.pop("record")
@@ -42,7 +42,7 @@ def from_json(text: str) -> Problem | Rejection:
     return Problem(**value)
 
 
-class Write(beam.PTransform):
+class WriteRecords(beam.PTransform):
     """Writes every problem or rejection it is given into `directory`; the end of the pipeline."""
 
     def __init__(self, directory: str, *, label: str) -> None:
@@ -50,10 +50,10 @@ class Write(beam.PTransform):
         self._directory = directory
 
     def expand(self, records: beam.PCollection) -> beam.PCollection:
-        return records | f"{self.label} one by one" >> beam.Map(write, directory=self._directory)
+        return records | f"{self.label} one by one" >> beam.Map(write_record, directory=self._directory)
 
 
-def write(record: Problem | Rejection, *, directory: str) -> str:
+def write_record(record: Problem | Rejection, *, directory: str) -> str:
     """Puts a record into its file atomically and returns the file's name."""
     is_problem = isinstance(record, Problem)
     told_apart_by = (record.id, record.statement) if is_problem else (record.problem_id, record.reason)
@@ -61,12 +61,14 @@ def write(record: Problem | Rejection, *, directory: str) -> str:
     path = epath.Path(directory) / f"{name}.json.gz"
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f"{name}.{os.getpid()}.part"
-    temporary.write_bytes(gzip.compress(to_json(record).encode("utf-8", "surrogatepass"), compresslevel=3, mtime=0))
+    temporary.write_bytes(
+        gzip.compress(record_to_json(record).encode("utf-8", "surrogatepass"), compresslevel=3, mtime=0)
+    )
     temporary.replace(path)
     return str(path)
 
 
-def read(directory: epath.PathLike) -> Iterator[Problem | Rejection]:
+def read_records(directory: epath.PathLike) -> Iterator[Problem | Rejection]:
     """All records of a directory, one at a time, in the order of their file names."""
     for path in sorted(epath.Path(directory).glob("*.json.gz")):
         yield _record(path)
@@ -86,7 +88,7 @@ def remove_repeated(directory: epath.PathLike) -> list[Rejection]:
 
 
 def _record(path: epath.Path) -> Problem | Rejection:
-    return from_json(gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass"))
+    return record_from_json(gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass"))
 
 
 def _array_as_text(array: np.ndarray) -> dict[str, object]:

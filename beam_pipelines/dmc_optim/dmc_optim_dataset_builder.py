@@ -38,19 +38,23 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         super().__init__(**kwargs)
 
     def _info(self) -> tfds.core.DatasetInfo:
-        return self.dataset_info_from_configs(features=features.features(), disable_shuffling=True)
+        return self.dataset_info_from_configs(features=features.example_features(), disable_shuffling=True)
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         del dl_manager
         return {name: self._generate_examples(name) for name in sorted(set(self._splits.values()))}
 
     def _generate_examples(self, split: str) -> Iterator[tuple[int, dict]]:
-        chosen = (record for record in storage.read(self._records_directory) if self._splits.get(_id(record)) == split)
+        chosen = (
+            record for record in storage.read_records(self._records_directory) if self._splits.get(_id(record)) == split
+        )
         for index, problem in enumerate(chosen):
-            yield index, features.example(problem)
+            yield index, features.example_of(problem)
 
 
-def prepare(output: pathlib.Path, *, records_directory: epath.PathLike, splits: Mapping[str, str]) -> pathlib.Path:
+def prepare_dataset(
+    output: pathlib.Path, *, records_directory: epath.PathLike, splits: Mapping[str, str]
+) -> pathlib.Path:
     """Writes the dataset below `output`, views included, and returns its directory. An older one there is replaced."""
     shutil.rmtree(output / NAME, ignore_errors=True)
     builder = Builder(
@@ -61,11 +65,11 @@ def prepare(output: pathlib.Path, *, records_directory: epath.PathLike, splits: 
     with contextlib.redirect_stdout(io.StringIO()):
         builder.download_and_prepare(download_dir=output / "work" / "downloads")
     directory = pathlib.Path(builder.data_path)
-    add_views(directory)
+    add_split_views(directory)
     return directory
 
 
-def add_views(directory: pathlib.Path) -> None:
+def add_split_views(directory: pathlib.Path) -> None:
     """Adds to a prepared dataset the split names that stand for several splits together, as links to their shards."""
     path = directory / "dataset_info.json"
     info = json.loads(path.read_text())
@@ -81,7 +85,7 @@ def _view(directory: pathlib.Path, view: str, parts: list[dict]) -> dict:
     counts = [(part["name"], len(part["shardLengths"])) for part in parts]
     shards = [(name, index, count) for name, count in counts for index in range(count)]
     for position, (name, index, count) in enumerate(shards):
-        _link(directory / shard(name, index, count), directory / shard(view, position, len(shards)))
+        _link(directory / shard_name(name, index, count), directory / shard_name(view, position, len(shards)))
     return {
         "filepathTemplate": parts[0]["filepathTemplate"],
         "name": view,
@@ -90,13 +94,13 @@ def _view(directory: pathlib.Path, view: str, parts: list[dict]) -> dict:
     }
 
 
-def size_bytes(directory: pathlib.Path) -> int:
+def dataset_bytes(directory: pathlib.Path) -> int:
     """Bytes that a dataset takes; a file that several splits name counts once."""
     files = {stat.st_ino: stat.st_size for stat in (path.stat() for path in directory.iterdir())}
     return sum(files.values())
 
 
-def shard(split: str, index: int, count: int) -> str:
+def shard_name(split: str, index: int, count: int) -> str:
     return f"{NAME}-{split}.array_record-{index:05d}-of-{count:05d}"
 
 

@@ -11,7 +11,7 @@ import tensorflow_datasets as tfds
 from beam_pipelines.records import Problem
 
 
-def features() -> tfds.features.FeaturesDict:
+def example_features() -> tfds.features.FeaturesDict:
     """Matrices are zlib-encoded because a tensor with two unknown dimensions cannot be stored otherwise."""
     texts = tfds.features.Tensor(shape=(None,), dtype=np.str_)
     return tfds.features.FeaturesDict(
@@ -44,7 +44,7 @@ def features() -> tfds.features.FeaturesDict:
     )
 
 
-def example(problem: Problem) -> dict[str, object]:
+def example_of(problem: Problem) -> dict[str, object]:
     """The example of a timed problem; references are its surviving correct solutions in stored order."""
     return {
         "id": problem.id,

@@ -15,11 +15,11 @@ LONGEST_PAUSE_S = 60.0
 LONGEST_DETAIL = 200
 
 
-class Garbage(ValueError):
+class GarbledAnswerError(ValueError):
     """The endpoint answered, but not with a completion."""
 
 
-class Refused(ValueError):
+class RefusedRequestError(ValueError):
     """The endpoint will never answer this request, whatever it does with others."""
 
 
@@ -40,7 +40,7 @@ class Endpoint:
     timeout_s: float = 300.0
 
 
-class Caller:
+class ChatClient:
     """One HTTP client and the rate limit that all its callers share; safe to use from several threads."""
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -65,11 +65,11 @@ class Caller:
             self._wait_for_turn()
             try:
                 return self._asked(prompt, seed=seed)
-            except (Garbage, _Retry) as error:
+            except (GarbledAnswerError, _Retry) as error:
                 failure = error
             if attempt < self._endpoint.retries:
                 time.sleep(self._pause_s(attempt, failure))
-        if isinstance(failure, Garbage):
+        if isinstance(failure, GarbledAnswerError):
             raise failure
         raise UserError(f"--endpoint = {self._endpoint.url!r}: expected an answer, got {failure}")
 
@@ -90,7 +90,7 @@ class Caller:
         if answer.status_code in RETRIED_STATUS:
             raise _Retry(f"status {answer.status_code}", answer.headers.get("retry-after", ""))
         if answer.status_code in REFUSED_STATUS:
-            raise Refused(f"status {answer.status_code}: {answer.text[:LONGEST_DETAIL]}")
+            raise RefusedRequestError(f"status {answer.status_code}: {answer.text[:LONGEST_DETAIL]}")
         if answer.status_code != 200:
             raise UserError(f"--endpoint = {self._endpoint.url!r}: expected status 200, got {answer.status_code}")
         return _text(answer)
@@ -122,7 +122,7 @@ def _text(answer: httpx.Response) -> str:
     try:
         content = answer.json()["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError):
-        raise Garbage("answer without choices[0].message.content") from None
+        raise GarbledAnswerError("answer without choices[0].message.content") from None
     if not isinstance(content, str):
-        raise Garbage(f"content of type {type(content).__name__}")
+        raise GarbledAnswerError(f"content of type {type(content).__name__}")
     return content

@@ -17,14 +17,14 @@ from optimrl_jax.jobs.user_paths import existing_path
 Generators = Mapping[str, tuple[Generator, ...]]
 
 
-def with_generators(problem: Problem, known: Generators) -> Problem:
+def add_generators(problem: Problem, known: Generators) -> Problem:
     """The problem with the generators that the file has for it after its own."""
     more = known.get(problem.id) or known.get(problem.id.partition("/")[2], ())
     return dataclasses.replace(problem, generators=problem.generators + more) if more else problem
 
 
 @functools.lru_cache(maxsize=1)
-def read(path: str) -> Generators:
+def read_generators(path: str) -> Generators:
     """Generators by problem name; raises UserError where the file is something else. An empty path has none."""
     if not path:
         return {}

@@ -24,7 +24,7 @@ _BLOCK = re.compile(r"```(?:python|py)?[^\S\n]*\n(.*?)```", re.DOTALL)
 CLASS = "class InputGenerator"
 
 
-def prompt(problem: Problem, *, seed: int) -> str:
+def generator_prompt(problem: Problem, *, seed: int) -> str:
     """The statement in full and one correct solution, which the seed draws; raises ValueError without a solution."""
     if not problem.correct:
         raise ValueError(f"{problem.id}: expected a correct solution to show")
@@ -32,7 +32,7 @@ def prompt(problem: Problem, *, seed: int) -> str:
     return _INSTRUCTION.format(statement=problem.statement, program=ranked[0].program)
 
 
-def program_of(completion: str) -> str | None:
+def generator_program_of(completion: str) -> str | None:
     """The last code block with the class in it, or the whole text where it has no blocks; None without the class."""
     blocks = _BLOCK.findall(completion) or [completion]
     programs = [block for block in blocks if CLASS in block]

@@ -44,12 +44,12 @@ print(json.dumps(inputs))
 """
 
 
-def program(generator: Generator, methods: Sequence[str], *, calls: int, seed: int) -> str:
+def wrapper_program(generator: Generator, methods: Sequence[str], *, calls: int, seed: int) -> str:
     """Source of a program that prints calls x methods inputs as a JSON list; the seed decides all of them."""
     return _WRAPPER.format(source=generator.program, methods=tuple(methods), calls=calls, seed=seed)
 
 
-def read(output: str | None, *, expected: int) -> tuple[str, ...] | str:
+def parse_inputs(output: str | None, *, expected: int) -> tuple[str, ...] | str:
     """The inputs that a wrapper printed, or the reason why they cannot be used."""
     try:
         inputs = json.loads(output or "")

@@ -44,7 +44,7 @@ outputs are removed where solutions disagree, not where all of them happen to ag
 """
 
 
-def card(manifest: Mapping, *, stages: list[str]) -> str:
+def dataset_card(manifest: Mapping, *, stages: list[str]) -> str:
     """Markdown text of the card from a manifest."""
     options = manifest["options"]
     under = "; ".join(", ".join(f"{k} {v}" for k, v in state.items()) for state in manifest["measured_under"])

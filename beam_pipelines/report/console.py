@@ -12,7 +12,7 @@ from beam_pipelines.report.stage_table import PAPER_KEPT, StageRow
 _CONSOLE = Console(width=None if sys.stdout.isatty() else 120)
 
 
-def stage_table(rows: Sequence[StageRow]) -> None:
+def print_stage_table(rows: Sequence[StageRow]) -> None:
     """What each stage kept and why the others went, beside what the paper's build kept there."""
     table = Table("stage", "kept", "rejected", "paper kept", "reasons", title="what each stage kept")
     for row in rows:
@@ -21,7 +21,7 @@ def stage_table(rows: Sequence[StageRow]) -> None:
     _CONSOLE.print(table)
 
 
-def figures(title: str, rows: Mapping[str, Mapping[str, float]], *, form: str) -> None:
+def print_figures(title: str, rows: Mapping[str, Mapping[str, float]], *, form: str) -> None:
     """One line a name, one column a figure; `form` is how a figure is written."""
     columns = list(next(iter(rows.values()), {}))
     table = Table("", *columns, title=title)

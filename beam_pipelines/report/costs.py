@@ -23,7 +23,7 @@ class Cost:
     store_bytes: int
 
 
-def spent(traces: Iterable[Iterable[StageCount]]) -> dict[str, float]:
+def total_spent(traces: Iterable[Iterable[StageCount]]) -> dict[str, float]:
     """Executions, program_s and waited_s, summed over all stages of all problems, rejected ones included."""
     totals = {"executions": 0.0, "program_s": 0.0, "waited_s": 0.0}
     for trace in traces:
@@ -34,7 +34,9 @@ def spent(traces: Iterable[Iterable[StageCount]]) -> dict[str, float]:
     return totals
 
 
-def measured(totals: dict[str, float], *, problems: int, workers: int, dataset_bytes: int, store_bytes: int) -> Cost:
+def measure_cost(
+    totals: dict[str, float], *, problems: int, workers: int, dataset_bytes: int, store_bytes: int
+) -> Cost:
     """The cost of a build from the totals of `spent` and the sizes of what it left."""
     return Cost(
         problems=problems,
@@ -46,7 +48,7 @@ def measured(totals: dict[str, float], *, problems: int, workers: int, dataset_b
     )
 
 
-def scaled(cost: Cost, *, problems: int = PAPER_PROBLEMS) -> Cost:
+def scale_cost(cost: Cost, *, problems: int = PAPER_PROBLEMS) -> Cost:
     """The same cost a problem for another number of problems; all zero where nothing was measured."""
     factor = problems / cost.problems if cost.problems else 0.0
     return Cost(

@@ -53,7 +53,7 @@ def characters(example: Example) -> np.ndarray:
     return np.array([len(_text(given)) + len(_text(wanted)) for given, wanted in texts], float)
 
 
-def filterability(
+def filterability_table(
     examples: Sequence[Example], *, min_robust_cv: float = 0.3, base_s: float = 0.0
 ) -> dict[str, dict[str, int]]:
     """Problems that are duration (D) and length (L) filterable on each category of tests (paper's table, L1829).
@@ -76,11 +76,11 @@ def filterability(
     return table
 
 
-def durations(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
+def duration_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
     """Pooled seconds of each category that has tests (paper's table, L1912), shares in [0, 1]."""
     table = {}
     for name, select in CATEGORIES.items():
-        seconds = pooled(examples, select)
+        seconds = pool_seconds(examples, select)
         if seconds.size:
             p50, p90, p95, p99 = np.percentile(seconds, [50, 90, 95, 99])
             table[name] = {
@@ -95,7 +95,7 @@ def durations(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
     return table
 
 
-def tails(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
+def tail_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
     """How slow tests spread over problems, by category (paper's table, L1936).
 
     `p99_over_median` is the median over problems; slow problems have at least a tenth of their tests above 1 s, very
@@ -115,7 +115,7 @@ def tails(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
     return table
 
 
-def pooled(examples: Sequence[Example], select: Selection) -> np.ndarray:
+def pool_seconds(examples: Sequence[Example], select: Selection) -> np.ndarray:
     """Seconds of all selected tests of all problems in one array."""
     suites = [_finite(example, select) for example in examples]
     return np.concatenate(suites) if suites else np.zeros(0)

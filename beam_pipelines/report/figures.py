@@ -12,12 +12,12 @@ KINDS = ("original", "correctness", "optimization")
 CASES = 3
 
 
-def duration_tails(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
+def draw_duration_tails(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
     """Share of tests above each duration, by kind of test, on a logarithmic axis."""
     figure = Figure(figsize=(6, 4))
     axes = figure.subplots()
     for kind in KINDS:
-        seconds = np.sort(dataset_statistics.pooled(examples, dataset_statistics.CATEGORIES[kind]))
+        seconds = np.sort(dataset_statistics.pool_seconds(examples, dataset_statistics.CATEGORIES[kind]))
         if seconds.size:
             axes.step(1000 * seconds, 1 - np.arange(seconds.size) / seconds.size, where="post", label=kind)
     axes.set(xscale="log", yscale="log", xlabel="mean duration of a test, ms", ylabel="share of tests above")
@@ -25,7 +25,7 @@ def duration_tails(examples: Sequence[dataset_statistics.Example], path: pathlib
     _saved(figure, path)
 
 
-def profiles(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
+def draw_profiles(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
     """Sorted test durations of the most and the least duration-filterable problems: ramps beside flat lines."""
     ranked = sorted(examples, key=lambda example: -float(example["robust_cv"]))
     cases = ranked[:CASES] + ranked[-CASES:] if len(ranked) >= 2 * CASES else ranked
@@ -43,7 +43,7 @@ def profiles(examples: Sequence[dataset_statistics.Example], path: pathlib.Path)
     _saved(figure, path)
 
 
-def pass_rates(traces: Sequence[Mapping[str, float]], path: pathlib.Path) -> None:
+def draw_pass_rates(traces: Sequence[Mapping[str, float]], path: pathlib.Path) -> None:
     """Pass rates of correct and incorrect solutions before and after the generated correctness tests (L1528)."""
     figure = Figure(figsize=(8, 4))
     both = figure.subplots(1, 2)
@@ -56,7 +56,7 @@ def pass_rates(traces: Sequence[Mapping[str, float]], path: pathlib.Path) -> Non
     _saved(figure, path)
 
 
-def reference_percentiles(percent: Sequence[float], path: pathlib.Path) -> None:
+def draw_reference_percentiles(percent: Sequence[float], path: pathlib.Path) -> None:
     """Where human references stand on their own leaderboards."""
     figure = Figure(figsize=(6, 3))
     axes = figure.subplots()

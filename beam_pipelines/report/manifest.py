@@ -13,7 +13,7 @@ from beam_pipelines.report import costs
 LIBRARIES = ("apache-beam", "array-record", "numpy", "tensorflow-datasets")
 
 
-def manifest(
+def build_manifest(
     options: BuildOptions,
     *,
     splits: Mapping[str, int],
@@ -22,7 +22,7 @@ def manifest(
 ) -> dict[str, object]:
     """Plain values for `manifest.json`; `measured_under` lists every state under which durations were measured."""
     return {
-        "revision": revision(pathlib.Path(__file__).parent),
+        "revision": code_revision(pathlib.Path(__file__).parent),
         "python": platform.python_version(),
         "libraries": {name: importlib.metadata.version(name) for name in LIBRARIES},
         "host": {"machine": platform.machine(), "system": f"{platform.system()} {platform.release()}"},
@@ -30,11 +30,11 @@ def manifest(
         "options": dataclasses.asdict(options),
         "splits": dict(splits),
         "cost": dataclasses.asdict(cost),
-        "cost_at_paper_scale": dataclasses.asdict(costs.scaled(cost)),
+        "cost_at_paper_scale": dataclasses.asdict(costs.scale_cost(cost)),
     }
 
 
-def revision(directory: pathlib.Path) -> str:
+def code_revision(directory: pathlib.Path) -> str:
     """The git revision of the code, marked where files were changed since; "unknown" outside a checkout."""
     try:
         command = ["git", "-C", str(directory), "describe", "--always", "--abbrev=40", "--dirty"]

@@ -15,7 +15,7 @@ from optimrl_jax.arrays import Execution, References, Status, TestKind, Tests
 from optimrl_jax.environment.padding import pad_array, padded_size
 
 
-def percentiles(example: Example) -> np.ndarray:
+def reference_percentiles(example: Example) -> np.ndarray:
     """float[h] in [0, 1], 0 the fastest; NaN for a reference that no optimization test ranks."""
     status, duration_s = np.asarray(example["status"]), np.asarray(example["duration_s"], np.float32)
     k, h = status.shape

@@ -39,10 +39,10 @@ class DaskRunner(dask_runner.DaskRunner):
         client = distributed.Client(**dask_options)
         sinks = [bag for step, bag in visitor.bags.items() if step not in visitor.consumed]
         # Optimized one by one, sinks would each carry, and execute, a copy of the steps that they share.
-        return Result(client, client.compute(sinks, optimize_graph=False))
+        return ClosingResult(client, client.compute(sinks, optimize_graph=False))
 
 
-class Result(dask_runner.DaskRunnerResult):
+class ClosingResult(dask_runner.DaskRunnerResult):
     """A result that leaves the cluster's client once everything is done, so that a local cluster ends with it."""
 
     def wait_until_finish(self, duration: int | None = None) -> str:

@@ -9,7 +9,7 @@ import time
 INTERVAL_S = 5.0
 
 
-class Progress:
+class StageProgress:
     """Counts what the stages of this process did since the first one was set up."""
 
     def __init__(self) -> None:
@@ -43,4 +43,4 @@ class Progress:
         print(f"[{self._reported - self._start:6.1f} s] {text}", file=sys.stderr, flush=True)
 
 
-PROGRESS = Progress()
+PROGRESS = StageProgress()

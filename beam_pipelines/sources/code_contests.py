@@ -12,8 +12,8 @@ import pyarrow
 import pyarrow.parquet
 
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import Label, Problem, Rejection, Solution, Test, counted
-from beam_pipelines.sources.reading import Broken, Reading, optional, required
+from beam_pipelines.records import Label, Problem, Rejection, Solution, Test, count_stage
+from beam_pipelines.sources.reading import BrokenRecordError, ReadSource, optional_field, required_field
 from optimrl_jax.arrays import TestKind
 from optimrl_jax.errors import UserError, require
 
@@ -27,15 +27,15 @@ RATING_BAND = 400
 Block = tuple[str, int, int, int, int]
 
 
-def read(options: BuildOptions) -> Reading:
+def read_code_contests(options: BuildOptions) -> ReadSource:
     source = pathlib.Path(options.input)
     require(bool(options.input) and source.exists(), "--input", options.input, "a Parquet file or a directory of them")
     files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
     require(bool(files), "--input", options.input, "at least one Parquet file")
-    return Reading(blocks(files, limit=options.limit), rows_of, options)
+    return ReadSource(parquet_blocks(files, limit=options.limit), read_block, options)
 
 
-def blocks(files: Sequence[pathlib.Path], *, limit: int) -> list[Block]:
+def parquet_blocks(files: Sequence[pathlib.Path], *, limit: int) -> list[Block]:
     """(file, row group, part, parts, rows) blocks; the parts of a row group can be read by different workers.
 
     A limit is met by taking the first rows of the first row groups, each of these in one part.
@@ -53,12 +53,12 @@ def blocks(files: Sequence[pathlib.Path], *, limit: int) -> list[Block]:
     return found
 
 
-def rows_of(block: Block, options: BuildOptions) -> Iterator[Problem | Rejection]:
+def read_block(block: Block, options: BuildOptions) -> Iterator[Problem | Rejection]:
     """The records of a block; a row group that cannot be decoded is one rejection."""
     path, group = block[:2]
     try:
         for row in _rows(block):
-            yield parsed(row)
+            yield parse_row(row)
     except (pyarrow.ArrowException, OSError) as error:
         detail = " ".join(str(error).split())[:200]
         yield Rejection(f"{pathlib.Path(path).name}/row_group_{group}", "read", "broken_row_group", detail)
@@ -72,41 +72,43 @@ def _rows(block: Block) -> Iterator[Mapping[str, object]]:
             yield from batch.to_pylist()[: max(0, rows - index * ROWS_A_BATCH)]
 
 
-def parsed(row: Mapping[str, object]) -> Problem | Rejection:
+def parse_row(row: Mapping[str, object]) -> Problem | Rejection:
     """One row as a problem, or why it is none."""
     try:
-        return from_row(row)
-    except Broken as error:
+        return problem_from_row(row)
+    except BrokenRecordError as error:
         return Rejection(f"code_contests/{row.get('name')}", "read", "broken_record", str(error))
 
 
-def from_row(row: Mapping[str, object]) -> Problem:
+def problem_from_row(row: Mapping[str, object]) -> Problem:
     """A problem from one row; raises Broken naming the column."""
-    name = required(row, "name", str)
+    name = required_field(row, "name", str)
     solutions = _solutions(row, "solutions", Label.CORRECT) + _solutions(row, "incorrect_solutions", Label.INCORRECT)
-    rating = optional(row, "cf_rating", int, 0)
-    limit = optional(row, "time_limit", dict, {"seconds": 2})
+    rating = optional_field(row, "cf_rating", int, 0)
+    limit = optional_field(row, "time_limit", dict, {"seconds": 2})
     problem = Problem(
         id=f"code_contests/{name}",
         source="code_contests",
         category=f"rating_{rating // RATING_BAND * RATING_BAND}" if rating else "",
-        statement=required(row, "description", str),
-        difficulty=optional(row, "difficulty", int, 0),
+        statement=required_field(row, "description", str),
+        difficulty=optional_field(row, "difficulty", int, 0),
         rating=rating,
         time_limit_s=float(limit.get("seconds") or 0) + float(limit.get("nanos") or 0) / 1e9,
-        memory_limit_bytes=optional(row, "memory_limit_bytes", int, 256 << 20),
+        memory_limit_bytes=optional_field(row, "memory_limit_bytes", int, 256 << 20),
         solutions=tuple(one for one in solutions if one is not None),
         tests=tuple(test for origin in ORIGINS for test in _tests(row, origin)),
     )
-    return counted(problem, "read", other_language=sum(one is None for one in solutions))
+    return count_stage(problem, "read", other_language=sum(one is None for one in solutions))
 
 
 def _solutions(row: Mapping[str, object], column: str, label: Label) -> list[Solution | None]:
     """Solutions of a column; None for each that is not in Python."""
-    value = required(row, column, dict)
-    languages, programs = required(value, "language", list), required(value, "solution", list)
+    value = required_field(row, column, dict)
+    languages, programs = required_field(value, "language", list), required_field(value, "solution", list)
     if len(languages) != len(programs):
-        raise Broken(f"{column}: expected as many languages as solutions, got {len(languages)} and {len(programs)}")
+        raise BrokenRecordError(
+            f"{column}: expected as many languages as solutions, got {len(languages)} and {len(programs)}"
+        )
     pairs = enumerate(zip(languages, programs, strict=True))
     return [
         Solution(id=f"{column}/{index}", program=program, label=label) if language in LANGUAGES else None
@@ -115,10 +117,12 @@ def _solutions(row: Mapping[str, object], column: str, label: Label) -> list[Sol
 
 
 def _tests(row: Mapping[str, object], origin: str) -> list[Test]:
-    value = required(row, f"{origin}_tests", dict)
-    inputs, outputs = required(value, "input", list), required(value, "output", list)
+    value = required_field(row, f"{origin}_tests", dict)
+    inputs, outputs = required_field(value, "input", list), required_field(value, "output", list)
     if len(inputs) != len(outputs):
-        raise Broken(f"{origin}_tests: expected as many outputs as inputs, got {len(outputs)} and {len(inputs)}")
+        raise BrokenRecordError(
+            f"{origin}_tests: expected as many outputs as inputs, got {len(outputs)} and {len(inputs)}"
+        )
     return [Test(int(TestKind.ORIGINAL), i, o, origin) for i, o in zip(inputs, outputs, strict=True)]
 
 

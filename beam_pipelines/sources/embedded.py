@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Problem
 from beam_pipelines.sources.mini import mini_problems
-from beam_pipelines.sources.reading import Reading
+from beam_pipelines.sources.reading import ReadSource
 
 
-def read(options: BuildOptions) -> Reading:
+def read_embedded(options: BuildOptions) -> ReadSource:
     count = len(mini_problems())
-    return Reading([(index,) for index in range(min(count, options.limit or count))], _problem, options)
+    return ReadSource([(index,) for index in range(min(count, options.limit or count))], _problem, options)
 
 
 def _problem(block: tuple[int], options: BuildOptions) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ STATEMENT_FIELDS = ("statement", "question_content", "description", "prompt", "t
 NAME_FIELDS = ("id", "name", "question_id", "task_id", "question_title")
 
 
-def read(paths: str) -> dict[str, str]:
+def read_evaluation_sets(paths: str) -> dict[str, str]:
     """Name -> statement over all files of a comma-separated list; raises UserError for one that does not fit."""
     found = {}
     for path in filter(None, paths.split(",")):

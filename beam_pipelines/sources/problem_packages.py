@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 import yaml
 
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, Test, counted
-from beam_pipelines.sources.reading import Broken, Reading, optional
+from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, Test, count_stage
+from beam_pipelines.sources.reading import BrokenRecordError, ReadSource, optional_field
 from optimrl_jax.arrays import TestKind
 from optimrl_jax.errors import require
 from optimrl_jax.jobs.user_paths import existing_path
@@ -27,35 +27,35 @@ DEFAULT_TIME_LIMIT_S = 2.0
 DEFAULT_MEMORY_MIB = 2048
 
 
-def read(options: BuildOptions) -> Reading:
+def read_packages(options: BuildOptions) -> ReadSource:
     root = existing_path(options.input, "--input", is_directory=True)
     packages = [root] if (root / MANIFEST).exists() else sorted(path for path in root.iterdir() if path.is_dir())
     require(bool(packages), "--input", options.input, "a problem package or a directory of packages")
-    return Reading([(str(path),) for path in packages[: options.limit or None]], package_of, options)
+    return ReadSource([(str(path),) for path in packages[: options.limit or None]], parse_package_block, options)
 
 
-def package_of(block: tuple[str], options: BuildOptions) -> Iterator[Problem | Rejection]:
-    yield parsed(pathlib.Path(block[0]))
+def parse_package_block(block: tuple[str], options: BuildOptions) -> Iterator[Problem | Rejection]:
+    yield parse_package(pathlib.Path(block[0]))
 
 
-def parsed(package: pathlib.Path) -> Problem | Rejection:
+def parse_package(package: pathlib.Path) -> Problem | Rejection:
     """One package as a problem, or why it is none."""
     name = f"packages/{package.name}"
     if not (package / MANIFEST).is_file():
         return Rejection(name, "read", "no_problem_yaml")
     try:
-        return from_package(package)
+        return problem_from_package(package)
     except (ValueError, OSError, yaml.YAMLError) as error:
         return Rejection(name, "read", "broken_record", " ".join(str(error).split()))
 
 
-def from_package(package: pathlib.Path) -> Problem:
+def problem_from_package(package: pathlib.Path) -> Problem:
     """A problem from a package's directory; raises Broken naming what does not fit."""
     manifest = yaml.safe_load((package / MANIFEST).read_text("utf-8-sig")) or {}
     if not isinstance(manifest, Mapping):
-        raise Broken(f"{MANIFEST}: expected a mapping")
+        raise BrokenRecordError(f"{MANIFEST}: expected a mapping")
     manifest = dict(manifest)
-    limits = dict(optional(manifest, "limits", dict, {}))
+    limits = dict(optional_field(manifest, "limits", dict, {}))
     solutions = tuple(_solutions(package))
     problem = Problem(
         id=f"packages/{package.name}",
@@ -65,8 +65,8 @@ def from_package(package: pathlib.Path) -> Problem:
         difficulty=0,
         rating=0,
         time_limit_s=_time_limit_s(package, limits),
-        memory_limit_bytes=int(optional(limits, "memory", int, DEFAULT_MEMORY_MIB)) << 20,
-        checker=checker(manifest),
+        memory_limit_bytes=int(optional_field(limits, "memory", int, DEFAULT_MEMORY_MIB)) << 20,
+        checker_of_manifest=checker_of_manifest(manifest),
         solutions=solutions,
         tests=tuple(_tests(package)),
         generators=tuple(
@@ -74,14 +74,14 @@ def from_package(package: pathlib.Path) -> Problem:
         ),
     )
     too_slow = len(list((package / "submissions" / "time_limit_exceeded").glob("*.py")))
-    return counted(problem, "read", too_slow=too_slow)
+    return count_stage(problem, "read", too_slow=too_slow)
 
 
-def checker(manifest: Mapping[str, object]) -> str:
+def checker_of_manifest(manifest: Mapping[str, object]) -> str:
     """The named output comparison that the manifest asks for; raises Broken for a validator of the package's own."""
     kind = str(manifest.get("validation") or "default")
     if kind.split()[0] != "default":
-        raise Broken(f"validation = {kind!r}: expected default (outputs are compared, not validated)")
+        raise BrokenRecordError(f"validation = {kind!r}: expected default (outputs are compared, not validated)")
     flags = str(manifest.get("validator_flags") or manifest.get("output_validator_flags") or "")
     tolerance = re.search(r"float(?:_absolute|_relative)?_tolerance\s+(\S+)", flags)
     return f"float_{float(tolerance[1]):.0e}".replace("e-0", "e-") if tolerance else "lines"
@@ -90,7 +90,7 @@ def checker(manifest: Mapping[str, object]) -> str:
 def _time_limit_s(package: pathlib.Path, limits: Mapping[str, object]) -> float:
     if (package / ".timelimit").is_file():
         return float((package / ".timelimit").read_text())
-    return float(optional(limits, "time_limit", (int, float), DEFAULT_TIME_LIMIT_S))
+    return float(optional_field(limits, "time_limit", (int, float), DEFAULT_TIME_LIMIT_S))
 
 
 def _statement(package: pathlib.Path) -> str:
@@ -98,7 +98,7 @@ def _statement(package: pathlib.Path) -> str:
         for name in STATEMENT_NAMES:
             if (package / folder / name).is_file():
                 return (package / folder / name).read_text("utf-8-sig")
-    raise Broken(f"{STATEMENTS[0]}: expected one of {', '.join(STATEMENT_NAMES)}")
+    raise BrokenRecordError(f"{STATEMENTS[0]}: expected one of {', '.join(STATEMENT_NAMES)}")
 
 
 def _tests(package: pathlib.Path) -> Iterator[Test]:
@@ -106,7 +106,7 @@ def _tests(package: pathlib.Path) -> Iterator[Test]:
         for path in sorted((package / "data" / folder).rglob("*.in")):
             answer = path.with_suffix(".ans")
             if not answer.is_file():
-                raise Broken(f"{answer.relative_to(package)}: expected the answer to {path.name}")
+                raise BrokenRecordError(f"{answer.relative_to(package)}: expected the answer to {path.name}")
             yield Test(int(TestKind.ORIGINAL), path.read_text("utf-8"), answer.read_text("utf-8"), origin)
 
 

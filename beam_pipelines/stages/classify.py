@@ -8,18 +8,14 @@ import functools
 
 import numpy as np
 
-from beam_pipelines.records import Label, Problem, Rejection, counted, reject, with_solutions
+from beam_pipelines.records import Label, Problem, Rejection, count_stage, rejection_of, with_solutions
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage
 from beam_pipelines.stages.thresholds import Thresholds
 
 
-def name(thresholds: Thresholds) -> str:
-    return f"classify_{thresholds.name}"
-
-
-def stage(thresholds: Thresholds) -> Stage:
-    return Stage(name(thresholds), functools.partial(classify, thresholds=thresholds))
+def classify_stage(thresholds: Thresholds) -> Stage:
+    return Stage(thresholds.stage_name("classify"), functools.partial(classify, thresholds=thresholds))
 
 
 def classify(problem: Problem, *, thresholds: Thresholds) -> Problem | Rejection:
@@ -28,24 +24,26 @@ def classify(problem: Problem, *, thresholds: Thresholds) -> Problem | Rejection
     Reasons: `false_positives` (share of the incorrect pool that passes the suite above the limit), `correct_attrition`
     (share of the correct pool that fails it above the limit), `few_correct`, `few_incorrect`.
     """
-    stage_name = name(thresholds)
-    passing = verdicts.passing(problem, tolerates_timeouts=thresholds.timeout_is_success)
+    stage_name = thresholds.stage_name("classify")
+    passing = verdicts.passes_all_tests(problem, tolerates_timeouts=thresholds.timeout_is_success)
     false_positive = _share(problem, Label.INCORRECT, passing=passing) if thresholds.max_false_positive < 1 else 0.0
     drop = 1 - _share(problem, Label.CORRECT, passing=passing)
     if false_positive > thresholds.max_false_positive:
-        return reject(
+        return rejection_of(
             problem, stage_name, reason="false_positives", detail=f"{false_positive:.1%} of incorrect solutions pass"
         )
     if drop > thresholds.max_correct_drop:
-        return reject(problem, stage_name, reason="correct_attrition", detail=f"{drop:.1%} of correct solutions fail")
+        return rejection_of(
+            problem, stage_name, reason="correct_attrition", detail=f"{drop:.1%} of correct solutions fail"
+        )
     is_correct = verdicts.is_label(problem, Label.CORRECT)
     leaves = (is_correct & ~passing) | (~is_correct & passing & thresholds.reclassifies_incorrect)
     left = with_solutions(problem, np.flatnonzero(~leaves))
     if len(left.correct) < thresholds.min_correct:
-        return reject(problem, stage_name, reason="few_correct", detail=f"{len(left.correct)} left")
+        return rejection_of(problem, stage_name, reason="few_correct", detail=f"{len(left.correct)} left")
     if len(left.incorrect) < thresholds.min_incorrect:
-        return reject(problem, stage_name, reason="few_incorrect", detail=f"{len(left.incorrect)} left")
-    return counted(left, stage_name, correct_drop=drop, false_positive=false_positive)
+        return rejection_of(problem, stage_name, reason="few_incorrect", detail=f"{len(left.incorrect)} left")
+    return count_stage(left, stage_name, correct_drop=drop, false_positive=false_positive)
 
 
 def _share(problem: Problem, label: Label, *, passing: np.ndarray) -> float:

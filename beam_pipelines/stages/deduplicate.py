@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from beam_pipelines import similarity
-from beam_pipelines.records import Problem, Rejection, counted, reject
+from beam_pipelines.records import Problem, Rejection, count_stage, rejection_of
 from beam_pipelines.stages.stage import Stage
 
 NAME = "deduplicate"
@@ -38,12 +38,12 @@ def evaluation_set(statements: Mapping[str, str]) -> EvaluationSet:
         return EvaluationSet()
     return EvaluationSet(
         names=tuple(statements),
-        texts=tuple(similarity.normalized(text) for text in statements.values()),
-        signatures=np.array([similarity.signature(text) for text in statements.values()]),
+        texts=tuple(similarity.normalize_statement(text) for text in statements.values()),
+        signatures=np.array([similarity.minhash_signature(text) for text in statements.values()]),
     )
 
 
-def stage(held_out: EvaluationSet, *, similar: float) -> Stage:
+def deduplicate_stage(held_out: EvaluationSet, *, similar: float) -> Stage:
     return Stage(NAME, functools.partial(deduplicate, held_out=held_out, similar=similar))
 
 
@@ -51,23 +51,25 @@ def deduplicate(
     problem: Problem, *, held_out: EvaluationSet, similar: float = similarity.SIMILAR
 ) -> Problem | Rejection:
     """Rejects problems of an evaluation set, word for word or nearly, and statements that cannot be understood."""
-    if reason := quality(problem.statement):
-        return reject(problem, NAME, reason=reason)
-    text = similarity.normalized(problem.statement)
+    if reason := broken_quality_rule(problem.statement):
+        return rejection_of(problem, NAME, reason=reason)
+    text = similarity.normalize_statement(problem.statement)
     if text in held_out.texts:
-        return reject(problem, NAME, reason="evaluation_duplicate", detail=held_out.names[held_out.texts.index(text)])
+        return rejection_of(
+            problem, NAME, reason="evaluation_duplicate", detail=held_out.names[held_out.texts.index(text)]
+        )
     if held_out.names:
-        alike = similarity.similarity(similarity.signature(problem.statement), held_out.signatures)
+        alike = similarity.jaccard_estimate(similarity.minhash_signature(problem.statement), held_out.signatures)
         closest = int(alike.argmax())
         if alike[closest] >= similar:
             detail = f"{held_out.names[closest]}, similarity {alike[closest]:.2f}"
-            return reject(problem, NAME, reason="evaluation_near_duplicate", detail=detail)
-    return counted(problem, NAME)
+            return rejection_of(problem, NAME, reason="evaluation_near_duplicate", detail=detail)
+    return count_stage(problem, NAME)
 
 
-def quality(statement: str) -> str:
+def broken_quality_rule(statement: str) -> str:
     """The first rule that a statement breaks, empty if none."""
-    words = similarity.normalized(statement).split()
+    words = similarity.normalize_statement(statement).split()
     if not words:
         return "statement_missing"
     if len(words) < MIN_WORDS:

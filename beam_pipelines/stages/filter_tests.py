@@ -10,54 +10,52 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from beam_pipelines.records import Problem, counted, with_tests
+from beam_pipelines.records import Problem, count_stage, with_tests
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage
 from beam_pipelines.stages.thresholds import Thresholds
 
 
-def name(thresholds: Thresholds) -> str:
-    return f"filter_tests_{thresholds.name}"
-
-
-def stage(thresholds: Thresholds) -> Stage:
-    return Stage(name(thresholds), functools.partial(filter_tests, thresholds=thresholds))
+def filter_tests_stage(thresholds: Thresholds) -> Stage:
+    return Stage(thresholds.stage_name("filter_tests"), functools.partial(filter_tests, thresholds=thresholds))
 
 
 def filter_tests(problem: Problem, *, thresholds: Thresholds) -> Problem:
     """The problem without the generated tests that both filters remove; never rejects."""
-    timeouts = worst(
+    timeouts = worst_tests(
         timeout_shares(problem, thresholds), threshold=thresholds.timeout_share, cap=thresholds.timeout_removal_cap
     )
-    without_timeouts = without(problem, timeouts)
-    failures = worst(
+    without_timeouts = without_tests(problem, timeouts)
+    failures = worst_tests(
         failure_shares(without_timeouts, thresholds),
         threshold=thresholds.failure_share,
         cap=thresholds.failure_removal_cap,
     )
-    left = without(without_timeouts, failures)
+    left = without_tests(without_timeouts, failures)
     removed = {"removed_timeout": len(timeouts), "removed_failure": len(failures)}
-    return counted(left, name(thresholds), **removed, **verdicts.pass_rates(left, when="filtered"))
+    return count_stage(
+        left, thresholds.stage_name("filter_tests"), **removed, **verdicts.solution_pass_rates(left, when="filtered")
+    )
 
 
 def timeout_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
     """Share of correct solutions that time out, by index of generated test."""
-    return _shares(problem, thresholds, events=verdicts.timed_out(problem.executions))
+    return _shares(problem, thresholds, events=verdicts.is_timeout(problem.executions))
 
 
 def failure_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
     """Share of correct solutions that crash or answer wrongly, by index of generated test; syntax errors left out."""
-    return _shares(problem, thresholds, events=verdicts.failed(problem.executions))
+    return _shares(problem, thresholds, events=verdicts.is_failure(problem.executions))
 
 
-def worst(share_of_test: Mapping[int, float], *, threshold: float, cap: float) -> tuple[int, ...]:
+def worst_tests(share_of_test: Mapping[int, float], *, threshold: float, cap: float) -> tuple[int, ...]:
     """Tests whose share exceeds the threshold, worst first, at most floor(cap x tests); equal shares by index."""
     offending = [test for test, share in share_of_test.items() if share > threshold]
     offending.sort(key=lambda test: (-share_of_test[test], test))
     return tuple(offending[: math.floor(cap * len(share_of_test) + 1e-9)])
 
 
-def without(problem: Problem, removed: tuple[int, ...]) -> Problem:
+def without_tests(problem: Problem, removed: tuple[int, ...]) -> Problem:
     gone = set(removed)
     return with_tests(problem, [k for k in range(len(problem.tests)) if k not in gone])
 

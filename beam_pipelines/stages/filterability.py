@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from beam_pipelines.records import Label, Problem, counted
+from beam_pipelines.records import Label, Problem, count_stage
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage
 from optimrl_jax.arrays import Status, TestKind
@@ -22,18 +22,18 @@ FILTERABLE = "filterable"
 NON_FILTERABLE = "non_filterable"
 
 
-def stage(*, min_robust_cv: float) -> Stage:
-    return Stage(NAME, functools.partial(decide, min_robust_cv=min_robust_cv))
+def filterability_stage(*, min_robust_cv: float) -> Stage:
+    return Stage(NAME, functools.partial(decide_filterability, min_robust_cv=min_robust_cv))
 
 
-def decide(problem: Problem, *, min_robust_cv: float) -> Problem:
+def decide_filterability(problem: Problem, *, min_robust_cv: float) -> Problem:
     """Stores robust CV and length correlation of the optimization tests, and the side on which the problem falls."""
     cv = robust_cv(mean_durations(problem, {TestKind.OPTIMIZATION}))
     r = length_r(problem, {TestKind.OPTIMIZATION})
     side = FILTERABLE if cv >= min_robust_cv else NON_FILTERABLE
     marked = dataclasses.replace(problem, robust_cv=cv, length_r=r, split=side)
     original_cv = robust_cv(mean_durations(problem, {TestKind.ORIGINAL}))
-    return counted(marked, NAME, robust_cv=cv, length_r=r, original_robust_cv=original_cv)
+    return count_stage(marked, NAME, robust_cv=cv, length_r=r, original_robust_cv=original_cv)
 
 
 def robust_cv(duration_s: np.ndarray) -> float:
@@ -51,7 +51,7 @@ def robust_cv(duration_s: np.ndarray) -> float:
 def mean_durations(problem: Problem, kinds: Collection[int]) -> np.ndarray:
     """Mean seconds over correct solutions for each test of the kinds; a timeout counts 10 s, NaN where nothing ran."""
     rows = problem.executions.take(tests_of(problem, kinds), axis=0)
-    seconds = np.where(verdicts.timed_out(rows), CAP_S, np.minimum(rows.wall_s, CAP_S))
+    seconds = np.where(verdicts.is_timeout(rows), CAP_S, np.minimum(rows.wall_s, CAP_S))
     counts = np.isin(rows.status, (Status.SUCCESS, Status.TIMEOUT)) & verdicts.is_label(problem, Label.CORRECT)
     total, number = np.where(counts, seconds, 0).sum(axis=1), counts.sum(axis=1)
     return np.divide(total, number, out=np.full(len(number), np.nan), where=number > 0)

@@ -17,7 +17,7 @@ from beam_pipelines import matrices
 from beam_pipelines.generators.drawing import draw_inputs
 from beam_pipelines.generators.harness import CAMPAIGN_METHODS
 from beam_pipelines.matrices import Executions
-from beam_pipelines.records import Generator, Label, Problem, Test, counted
+from beam_pipelines.records import Generator, Label, Problem, Test, count_stage
 from beam_pipelines.sandbox_session import Connection, Runs, SandboxSession
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage
@@ -29,7 +29,7 @@ MIN_AGREEING = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Campaign:
+class GenerationCampaign:
     """What a campaign may use: paper defaults are 5 calls, 10 attempts, 10 verifying solutions."""
 
     thresholds: Thresholds
@@ -47,33 +47,33 @@ class Vote:
     agreeing: tuple[int, ...]
 
 
-def name(thresholds: Thresholds) -> str:
-    return f"generate_{thresholds.name}"
+def generate_stage(connection: Connection, campaign: GenerationCampaign) -> Stage:
+    return Stage(
+        campaign.thresholds.stage_name("generate"),
+        functools.partial(generate_tests, campaign=campaign),
+        connection=connection,
+    )
 
 
-def stage(connection: Connection, campaign: Campaign) -> Stage:
-    return Stage(name(campaign.thresholds), functools.partial(generate, campaign=campaign), connection=connection)
-
-
-def generate(problem: Problem, session: SandboxSession, *, campaign: Campaign) -> Problem:
+def generate_tests(problem: Problem, session: SandboxSession, *, campaign: GenerationCampaign) -> Problem:
     """The problem with the tests of all accepted attempts and their executions; never rejects.
 
     The trace counts attempts, accepted ones and, by reason, those that were turned down, and how the pass rates of
     correct and incorrect solutions changed before any filter saw the new tests.
     """
-    stage_name = name(campaign.thresholds)
+    stage_name = campaign.thresholds.stage_name("generate")
     outcomes: Counter[str] = Counter()
-    rates = verdicts.pass_rates(problem, when="before")
+    rates = verdicts.solution_pass_rates(problem, when="before")
     for index, generator in enumerate(problem.generators[: campaign.attempts]):
-        outcome = attempt(problem, session, generator=generator, campaign=campaign, index=index)
+        outcome = try_generator(problem, session, generator=generator, campaign=campaign, index=index)
         outcomes["accepted" if isinstance(outcome, Problem) else outcome] += 1
         problem = outcome if isinstance(outcome, Problem) else problem
-    rates |= verdicts.pass_rates(problem, when="generated")
-    return counted(problem, stage_name, attempts=sum(outcomes.values()), **outcomes, **rates)
+    rates |= verdicts.solution_pass_rates(problem, when="generated")
+    return count_stage(problem, stage_name, attempts=sum(outcomes.values()), **outcomes, **rates)
 
 
-def attempt(
-    problem: Problem, session: SandboxSession, *, generator: Generator, campaign: Campaign, index: int
+def try_generator(
+    problem: Problem, session: SandboxSession, *, generator: Generator, campaign: GenerationCampaign, index: int
 ) -> Problem | str:
     """The problem with this generator's tests added, or the reason why there are none."""
     methods = CAMPAIGN_METHODS[campaign.thresholds.name]
@@ -87,7 +87,7 @@ def attempt(
     candidates = [Test(campaign.thresholds.kind, text, None, origin=generator.id) for text in fresh]
     pool = verification_pool(problem, campaign.verifiers, seed=seed)
     runs = session.run([problem.solutions[s] for s in pool], candidates, returns_output=True)
-    runs = dataclasses.replace(runs, outputs=tuple(tuple(map(normalized, row)) for row in runs.outputs))
+    runs = dataclasses.replace(runs, outputs=tuple(tuple(map(normalize_output, row)) for row in runs.outputs))
     vote = consensus(runs.outputs)
     if vote is None:
         return "no_agreement"
@@ -122,7 +122,7 @@ def consensus(outputs: Sequence[Sequence[str | None]]) -> Vote | None:
     return Vote(best, agreeing) if votes >= MIN_AGREEING and any(best) else None
 
 
-def normalized(output: str | None) -> str | None:
+def normalize_output(output: str | None) -> str | None:
     """Output without trailing blanks on lines and blank lines at the end, ended by one newline; None stays None."""
     if output is None:
         return None
@@ -132,14 +132,14 @@ def normalized(output: str | None) -> str | None:
     return "".join(f"{line}\n" for line in lines)
 
 
-def judged(runs: Runs, vote: Vote) -> Executions:
+def judge_pool(runs: Runs, vote: Vote) -> Executions:
     """The pool's executions with the verdicts that the outputs voted for give them."""
     differs = [
         [text is not None and text != wanted for text, wanted in zip(row, vote.outputs, strict=True)]
         for row in runs.outputs
     ]
     is_wrong = np.array(differs, bool).T & (runs.executions.status == Status.SUCCESS)
-    verdict = np.where(is_wrong, matrices.code(Verdict.WRONG_OUTPUT), runs.executions.verdict).astype(np.int8)
+    verdict = np.where(is_wrong, matrices.verdict_code(Verdict.WRONG_OUTPUT), runs.executions.verdict).astype(np.int8)
     return dataclasses.replace(runs.executions, verdict=verdict)
 
 
@@ -151,7 +151,7 @@ def _verified(
     pool: list[int],
     runs: Runs,
     vote: Vote,
-    campaign: Campaign,
+    campaign: GenerationCampaign,
 ) -> Problem | str:
     """Runs one agreeing solution once more, and everyone who still has no execution on the accepted tests."""
     fastest = min(vote.agreeing, key=lambda one: runs.executions.wall_s[:, one].sum())
@@ -160,17 +160,17 @@ def _verified(
     more = session.run(asked, tests, checker=problem.checker, round_index=1).executions
     if not (more.status[:, 0] == Status.SUCCESS).all():
         return "not_reproducible"
-    executions = matrices.unknown(len(tests), len(problem.solutions))
-    executions = matrices.placed(judged(runs, vote), pool, into=executions)
-    executions = matrices.placed(more.take(range(1, len(asked)), axis=1), rest, into=executions)
+    executions = matrices.not_run(len(tests), len(problem.solutions))
+    executions = matrices.replace_columns(judge_pool(runs, vote), pool, into=executions)
+    executions = matrices.replace_columns(more.take(range(1, len(asked)), axis=1), rest, into=executions)
     return dataclasses.replace(
         problem,
         tests=problem.tests + tuple(tests),
-        executions=matrices.stacked(problem.executions, executions),
+        executions=matrices.concatenate_tests(problem.executions, executions),
     )
 
 
-def _undecided(problem: Problem, campaign: Campaign) -> list[int]:
+def _undecided(problem: Problem, campaign: GenerationCampaign) -> list[int]:
     """Solutions that have to run on new tests: correct ones, and incorrect ones that original tests let through.
 
     No filter removes original tests, so what fails them needs no further evidence.

@@ -8,14 +8,14 @@ import functools
 import hashlib
 from collections.abc import Sequence
 
-from beam_pipelines.records import Problem, Rejection, Solution, Test, counted, reject
+from beam_pipelines.records import Problem, Rejection, Solution, Test, count_stage, rejection_of
 from beam_pipelines.stages.python2 import is_python2
 from beam_pipelines.stages.stage import Stage
 
 NAME = "labels"
 
 
-def stage(*, max_solutions: int, max_original_tests: int, seed: int) -> Stage:
+def labels_stage(*, max_solutions: int, max_original_tests: int, seed: int) -> Stage:
     decide = functools.partial(
         require_both_labels, max_solutions=max_solutions, max_original_tests=max_original_tests, seed=seed
     )
@@ -34,16 +34,16 @@ def require_both_labels(
     usable = tuple(one for one in problem.solutions if one not in python2)
     problem = dataclasses.replace(problem, solutions=usable)
     if not usable:
-        return reject(problem, NAME, reason="only_python2" if python2 else "no_solutions")
+        return rejection_of(problem, NAME, reason="only_python2" if python2 else "no_solutions")
     if not problem.incorrect:
-        return reject(problem, NAME, reason="correct_only")
+        return rejection_of(problem, NAME, reason="correct_only")
     if not problem.correct:
-        return reject(problem, NAME, reason="incorrect_only")
+        return rejection_of(problem, NAME, reason="incorrect_only")
     if not problem.tests:
-        return reject(problem, NAME, reason="no_original_tests")
+        return rejection_of(problem, NAME, reason="no_original_tests")
     solutions = _sample(problem.correct, max_solutions, seed) + _sample(problem.incorrect, max_solutions, seed)
     tests = _first(problem.tests, max_original_tests)
-    return counted(dataclasses.replace(problem, solutions=solutions, tests=tests), NAME, python2=len(python2))
+    return count_stage(dataclasses.replace(problem, solutions=solutions, tests=tests), NAME, python2=len(python2))
 
 
 def _sample(solutions: Sequence[Solution], cap: int, seed: int) -> tuple[Solution, ...]:

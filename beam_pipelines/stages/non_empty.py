@@ -1,20 +1,20 @@
 """Generated correctness and optimization tests must both be there (paper, stage 6)."""
 
-from beam_pipelines.records import Problem, Rejection, counted, reject
+from beam_pipelines.records import Problem, Rejection, count_stage, rejection_of
 from beam_pipelines.stages.stage import Stage
 from optimrl_jax.arrays import TestKind
 
 NAME = "non_empty"
 
 
-def stage() -> Stage:
+def non_empty_stage() -> Stage:
     return Stage(NAME, require_generated_tests)
 
 
 def require_generated_tests(problem: Problem) -> Problem | Rejection:
     kinds = {test.kind for test in problem.tests}
     if TestKind.ADDED not in kinds:
-        return reject(problem, NAME, reason="no_correctness_tests")
+        return rejection_of(problem, NAME, reason="no_correctness_tests")
     if TestKind.OPTIMIZATION not in kinds:
-        return reject(problem, NAME, reason="no_optimization_tests")
-    return counted(problem, NAME)
+        return rejection_of(problem, NAME, reason="no_optimization_tests")
+    return count_stage(problem, NAME)

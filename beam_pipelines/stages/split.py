@@ -14,7 +14,7 @@ RL_TEST = "rl_test"
 
 
 @dataclasses.dataclass(frozen=True)
-class Member:
+class SplitCandidate:
     """What the split needs of a duration-filterable problem. Members with the same non-empty group are duplicates."""
 
     id: str
@@ -22,7 +22,7 @@ class Member:
     group: str = ""
 
 
-def assign(members: Iterable[Member], *, test_share: float, seed: int) -> dict[str, str]:
+def assign_splits(members: Iterable[SplitCandidate], *, test_share: float, seed: int) -> dict[str, str]:
     """rl_train or rl_test for each problem id.
 
     Round(test_share x problems) problems go to rl_test, shared out over categories by largest remainder; inside a
@@ -31,7 +31,7 @@ def assign(members: Iterable[Member], *, test_share: float, seed: int) -> dict[s
     number can then miss its target by less than the largest group.
     """
     groups = _groups(members)
-    strata: dict[str, list[list[Member]]] = defaultdict(list)
+    strata: dict[str, list[list[SplitCandidate]]] = defaultdict(list)
     for group in groups:
         strata[group[0].category].append(group)
     sizes = {category: sum(map(len, stratum)) for category, stratum in strata.items()}
@@ -57,12 +57,12 @@ def largest_remainder(sizes: dict[str, int], *, total: int) -> dict[str, int]:
     return quotas
 
 
-def _groups(members: Iterable[Member]) -> list[list[Member]]:
-    found: dict[str, list[Member]] = defaultdict(list)
+def _groups(members: Iterable[SplitCandidate]) -> list[list[SplitCandidate]]:
+    found: dict[str, list[SplitCandidate]] = defaultdict(list)
     for member in sorted(members, key=lambda one: one.id):
         found[f"group {member.group}" if member.group else f"problem {member.id}"].append(member)
     return list(found.values())
 
 
-def _position(seed: int, group: list[Member]) -> bytes:
+def _position(seed: int, group: list[SplitCandidate]) -> bytes:
     return hashlib.sha256(f"{seed}/{group[0].id}".encode()).digest()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import apache_beam as beam
 
 from beam_pipelines import sandbox_session
-from beam_pipelines.records import KEPT, REJECTED, Problem, Rejection, StageCount, reject
+from beam_pipelines.records import KEPT, REJECTED, Problem, Rejection, StageCount, rejection_of
 from beam_pipelines.runners import progress
 from sandbox.protocol import InvalidRequestError
 
@@ -49,7 +49,7 @@ class _Apply(beam.DoFn):
         self._rejected = beam.metrics.Metrics.counter(name, REJECTED)
 
     def setup(self) -> None:
-        self._executor = sandbox_session.acquire(self._connection) if self._connection else None
+        self._executor = sandbox_session.acquire_session(self._connection) if self._connection else None
         progress.PROGRESS.register(self._name)
 
     def process(self, problem: Problem) -> Iterator[Problem]:
@@ -71,7 +71,7 @@ class _Apply(beam.DoFn):
             outcome = self._decide(problem, self._executor)
         except InvalidRequestError as error:
             # What the sandbox will not run, such as an unknown checker, is a fault of the record and not of the job.
-            outcome = reject(problem, self._name, reason="invalid_request", detail=str(error))
+            outcome = rejection_of(problem, self._name, reason="invalid_request", detail=str(error))
         return with_spent(outcome, self._name, spent=self._executor.spent - before)
 
     def finish_bundle(self) -> None:
@@ -79,4 +79,4 @@ class _Apply(beam.DoFn):
 
     def teardown(self) -> None:
         if self._connection:
-            sandbox_session.release(self._connection)
+            sandbox_session.release_session(self._connection)

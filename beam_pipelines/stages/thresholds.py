@@ -22,6 +22,10 @@ class Thresholds:
     failure_removal_cap: float
     reclassifies_incorrect: bool
 
+    def stage_name(self, step: str) -> str:
+        """The name of a stage of this round, such as `classify_correctness`."""
+        return f"{step}_{self.name}"
+
 
 CORRECTNESS = Thresholds(
     name="correctness",

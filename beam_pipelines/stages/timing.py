@@ -12,7 +12,7 @@ import random
 import numpy as np
 
 from beam_pipelines import matrices
-from beam_pipelines.records import Label, Problem, counted
+from beam_pipelines.records import Label, Problem, count_stage
 from beam_pipelines.sandbox_session import Connection, SandboxSession
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.filterability import tests_of
@@ -23,22 +23,22 @@ NAME = "time"
 FIRST_ROUND = 2  # rounds 0 and 1 are the executions of generation and of its verification
 
 
-def stage(connection: Connection, *, repeats: int, seed: int) -> Stage:
-    return Stage(NAME, functools.partial(measure, repeats=repeats, seed=seed), connection=connection)
+def timing_stage(connection: Connection, *, repeats: int, seed: int) -> Stage:
+    return Stage(NAME, functools.partial(measure_durations, repeats=repeats, seed=seed), connection=connection)
 
 
-def measure(problem: Problem, session: SandboxSession, *, repeats: int, seed: int) -> Problem:
+def measure_durations(problem: Problem, session: SandboxSession, *, repeats: int, seed: int) -> Problem:
     """The problem with timings of its correct solutions on all its tests; drops the executions they came from."""
     first = problem.executions.take(np.flatnonzero(verdicts.is_label(problem, Label.CORRECT)), axis=1)
     optimization = tests_of(problem, {TestKind.OPTIMIZATION})
     again = [_round(problem, session, rows=optimization, index=index, seed=seed) for index in range(repeats - 1)]
     timed = dataclasses.replace(
         problem,
-        timings=matrices.combined([first, *again]),
+        timings=matrices.combine_rounds([first, *again]),
         executions=None,
         measured_under=session.measured_under,
     )
-    return counted(timed, NAME, timed_pairs=first.verdict.size)
+    return count_stage(timed, NAME, timed_pairs=first.verdict.size)
 
 
 def _round(problem: Problem, session: SandboxSession, *, rows: list[int], index: int, seed: int) -> matrices.Executions:
@@ -48,5 +48,5 @@ def _round(problem: Problem, session: SandboxSession, *, rows: list[int], index:
     solutions = [problem.correct[h] for h in order]
     tests = [problem.tests[k] for k in rows]
     runs = session.run(solutions, tests, checker=problem.checker, round_index=FIRST_ROUND + index)
-    in_order = matrices.placed(runs.executions, order, into=matrices.unknown(len(tests), len(order)))
-    return matrices.spread(in_order, rows, tests=len(problem.tests))
+    in_order = matrices.replace_columns(runs.executions, order, into=matrices.not_run(len(tests), len(order)))
+    return matrices.expand_rows(in_order, rows, tests=len(problem.tests))

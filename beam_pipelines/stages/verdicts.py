@@ -5,28 +5,28 @@ A pair that was not run and one on which the sandbox failed count neither for no
 
 import numpy as np
 
-from beam_pipelines.matrices import Executions, code
+from beam_pipelines.matrices import Executions, verdict_code
 from beam_pipelines.records import Label, Problem
 from optimrl_jax.arrays import Status, TestKind
 from sandbox.protocol import Verdict
 
 
-def timed_out(executions: Executions) -> np.ndarray:
+def is_timeout(executions: Executions) -> np.ndarray:
     """bool[k, s]"""
     return executions.status == Status.TIMEOUT
 
 
-def failed(executions: Executions) -> np.ndarray:
+def is_failure(executions: Executions) -> np.ndarray:
     """bool[k, s]: crashes, broken limits and wrong outputs; syntax errors and timeouts are not meant (paper L1503)."""
-    return (executions.status == Status.FAILURE) & (executions.verdict != code(Verdict.COMPILE_ERROR))
+    return (executions.status == Status.FAILURE) & (executions.verdict != verdict_code(Verdict.COMPILE_ERROR))
 
 
-def decided(executions: Executions) -> np.ndarray:
+def is_decided(executions: Executions) -> np.ndarray:
     """bool[k, s]: the program ran and the sandbox did not fail."""
     return ~np.isin(executions.status, (Status.NOT_RUN, Status.FAULT))
 
 
-def passing(problem: Problem, *, tolerates_timeouts: bool = False) -> np.ndarray:
+def passes_all_tests(problem: Problem, *, tolerates_timeouts: bool = False) -> np.ndarray:
     """bool[s]: solutions that succeed on every test; where asked for, a timeout on an optimization test passes too."""
     status = problem.executions.status
     succeeds = status == Status.SUCCESS
@@ -47,13 +47,13 @@ def is_label(problem: Problem, label: Label) -> np.ndarray:
 
 def share_of_correct(problem: Problem, events: np.ndarray) -> np.ndarray:
     """float[k]: share of the correct solutions with a decided execution that have the event; 0 where none has one."""
-    counted = decided(problem.executions) & is_label(problem, Label.CORRECT)
+    counted = is_decided(problem.executions) & is_label(problem, Label.CORRECT)
     return (events & counted).sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
 
 
-def pass_rates(problem: Problem, *, when: str) -> dict[str, float]:
+def solution_pass_rates(problem: Problem, *, when: str) -> dict[str, float]:
     """Shares of correct and of incorrect solutions that pass every test, named for the trace (paper L1528-1595)."""
-    passes = passing(problem)
+    passes = passes_all_tests(problem)
     rates = {}
     for label in Label:
         chosen = passes[is_label(problem, label)]

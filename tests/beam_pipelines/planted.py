@@ -41,6 +41,10 @@ class InputGenerator:
     def generate_large_cases(self):
         return self._case(100, 600)
 """
+SPLITS = {"planted/a": "rl_train", "planted/b": "rl_train", "planted/c": "rl_test", "planted/d": "non_filterable"}
+PASS_RATES = {
+    f"{label}_pass_rate_{when}": 0.5 for label in ("correct", "incorrect") for when in ("before", "generated")
+}
 
 
 def solution(name: str, program: str, *, is_correct: bool = True) -> Solution:
@@ -112,11 +116,11 @@ VERDICT_OF_LETTER = {
 
 def executions(rows: list[str], *, seconds: object = 0.01, std_s: float = 0.0) -> matrices.Executions:
     """Executions spelt out: one text a test, one letter a solution, "." where nothing ran."""
-    made = matrices.unknown(len(rows), len(rows[0]))
+    made = matrices.not_run(len(rows), len(rows[0]))
     for k, row in enumerate(rows):
         for s, letter in enumerate(row):
             if letter != ".":
-                made.verdict[k, s] = matrices.code(VERDICT_OF_LETTER[letter])
+                made.verdict[k, s] = matrices.verdict_code(VERDICT_OF_LETTER[letter])
     made.runs[made.verdict >= 0] = 1
     made.wall_s[:] = np.where(made.verdict >= 0, seconds, 0)
     made.std_s[:] = std_s
@@ -142,4 +146,17 @@ def timings(tests: int, solutions: int, *, seconds: object = 0.25) -> matrices.T
         std_s=np.full(shape, 0.01, np.float32),
         runs=np.full(shape, 3, np.int32),
         status=np.zeros(shape, np.int8),
+    )
+
+
+def timed(name: str, **parts: object) -> Problem:
+    """A finished problem: its references take 0.25 s, 0.5 s and so on, on every test."""
+    made = problem(name, **parts)
+    row = 0.25 * np.arange(1, len(made.correct) + 1)
+    return dataclasses.replace(
+        made,
+        timings=timings(len(made.tests), len(row), seconds=row),
+        measured_under=(("host", "here"),),
+        robust_cv=0.5,
+        length_r=0.1,
     )

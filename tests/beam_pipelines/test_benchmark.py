@@ -10,8 +10,8 @@ def test_made_up_problems_pass_both_rounds_of_filters(monkeypatch, tmp_path):
     monkeypatch.setattr(benchmark, "PAPER_PROBLEMS", 3)
     assert benchmark.paper_scale(0, tmp_path)["paper_scale_filter_s"] > 0
     problem = benchmark.synthetic(0)
-    assert verdicts.passing(problem)[: len(problem.correct)].all()
-    assert not verdicts.passing(problem)[len(problem.correct) :].any()
+    assert verdicts.passes_all_tests(problem)[: len(problem.correct)].all()
+    assert not verdicts.passes_all_tests(problem)[len(problem.correct) :].any()
 
 
 def test_figures_of_a_scale_are_rates_and_bytes(monkeypatch, tmp_path):

@@ -12,23 +12,16 @@ import numpy as np
 import psutil
 import pyarrow.parquet
 import pytest
-import tensorflow_datasets as tfds
 
 from beam_pipelines import build_dataset, export_parquet
 from optimrl_jax.jobs.command_line import run_command
 from tests.beam_pipelines import planted
-from tests.beam_pipelines.test_commands import run_quietly
-from tests.beam_pipelines.test_sources import parquet
+from tests.beam_pipelines.corpora import read_rows, run_quietly, write_corpus, write_parquet
 
 ROOT = pathlib.Path(__file__).parents[2]
 NAMES = ("a", "b", "c", "d")
 # Small problems have noisy durations: what is filterable is decided here by the corpus, not by the host.
 FLAGS = ("--source=jsonl", "--calls=2", "--repeats=2", "--min_robust_cv=0", "--test_share=0.25")
-
-
-def write_corpus(path, problems):
-    path.write_text("".join(json.dumps(planted.as_object(one)) + "\n" for one in problems))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -48,20 +41,14 @@ def dataset(corpus, tmp_path_factory):
     return build(corpus, tmp_path_factory.mktemp("built") / "dataset")
 
 
-def rows(output, split="cleaned"):
-    (info,) = output.glob("dmc_optim/*/dataset_info.json")
-    found = tfds.builder_from_directory(info.parent).as_data_source(split=split)
-    return {row["id"].decode(): row for row in found}
-
-
 def without_durations(row):
     dropped = ("duration_s", "std_s", "robust_cv", "length_r", "measured_under")
     return {name: np.asarray(value).tolist() for name, value in row.items() if name not in dropped}
 
 
 def test_the_dataset_holds_what_survives_and_the_summary_says_why_others_went(dataset):
-    assert set(rows(dataset)) == {f"planted/{name}" for name in NAMES}
-    assert {len(rows(dataset, split)) for split in ("rl_train", "rl_test")} == {1, 3}
+    assert set(read_rows(dataset)) == {f"planted/{name}" for name in NAMES}
+    assert {len(read_rows(dataset, split)) for split in ("rl_train", "rl_test")} == {1, 3}
     summary = json.loads((dataset / "summary.json").read_text())
     reasons = {row["stage"]: row["reasons"] for row in summary["stages"] if row["rejected"]}
     assert reasons == {"labels": {"correct_only": 1}, "validate": {"few_confirmed_correct": 1}}
@@ -72,7 +59,7 @@ def test_the_dataset_holds_what_survives_and_the_summary_says_why_others_went(da
 
 
 def test_tests_of_all_kinds_have_durations_of_every_reference(dataset):
-    for row in rows(dataset).values():
+    for row in read_rows(dataset).values():
         kinds = row["test_kind"]
         assert {0, 1, 2} == set(kinds.tolist())
         assert row["duration_s"].shape == (len(kinds), len(planted.CORRECT_SUMS))
@@ -108,13 +95,13 @@ def test_the_same_command_on_a_complete_dataset_does_nothing_and_another_one_is_
 
 
 def test_code_contests_with_generators_from_a_file_become_a_dataset(tmp_path):
-    corpus = parquet(tmp_path / "a.parquet", [planted.problem(name, generators=()) for name in ("x", "y")])
+    corpus = write_parquet(tmp_path / "a.parquet", [planted.problem(name, generators=()) for name in ("x", "y")])
     generators = tmp_path / "generators.json"
     generators.write_text(json.dumps({"planted/x": [planted.SUM_GENERATOR]}))
     output = tmp_path / "dataset"
     flags = ("--calls=1", "--repeats=1", "--min_robust_cv=0", "--max_original_tests=1", f"--generators={generators}")
     run_quietly("--source=code_contests", f"--input={corpus}", f"--output={output}", *flags)
-    (row,) = rows(output).values()
+    (row,) = read_rows(output).values()
     assert row["id"] == b"code_contests/planted/x"
     assert row["test_origin"].tolist()[0] == b"public"
     assert (row["test_kind"] == 0).sum() == 1
@@ -130,8 +117,8 @@ def test_a_parquet_export_holds_the_same(dataset, tmp_path):
     signal.signal(signal.SIGTERM, before)
     tables = [pyarrow.parquet.read_table(path).to_pylist() for path in sorted((tmp_path / "parquet").iterdir())]
     exported = {row["id"]: row for table in tables for row in table}
-    assert set(exported) == set(rows(dataset))
-    for name, row in rows(dataset).items():
+    assert set(exported) == set(read_rows(dataset))
+    for name, row in read_rows(dataset).items():
         assert exported[name]["duration_s"] == row["duration_s"].tolist()
         assert exported[name]["test_input"] == [text.decode() for text in row["test_input"]]
         assert exported[name]["statement"] == row["statement"].decode()
@@ -146,7 +133,7 @@ RUNNERS = {
 @pytest.mark.parametrize("flags", RUNNERS.values(), ids=RUNNERS)
 def test_every_runner_builds_equal_contents_durations_aside(corpus, dataset, tmp_path, flags):
     again = build(corpus, tmp_path / "again", *flags)
-    first, second = rows(dataset), rows(again)
+    first, second = read_rows(dataset), read_rows(again)
     assert {name: without_durations(row) for name, row in first.items()} == {
         name: without_durations(row) for name, row in second.items()
     }
@@ -200,7 +187,7 @@ def test_a_killed_build_goes_on_from_its_store_to_the_same_dataset(corpus, datas
     build(corpus, output)
     after = answers_of(output / "executions.sqlite")
     assert {key: after[key] for key in kept} == kept, "nothing that was stored is executed again"
-    first, second = rows(dataset), rows(output)
+    first, second = read_rows(dataset), read_rows(output)
     assert {name: without_durations(row) for name, row in first.items()} == {
         name: without_durations(row) for name, row in second.items()
     }

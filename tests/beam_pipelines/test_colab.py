@@ -5,13 +5,11 @@ import pathlib
 import nbclient
 import nbformat
 
-from tests.beam_pipelines.test_inspect_dataset import made  # noqa: F401
-
 NOTEBOOK = pathlib.Path(__file__).parents[2] / "colabs" / "dataset.ipynb"
 
 
-def test_every_cell_of_the_notebook_runs(made, monkeypatch):  # noqa: F811
-    monkeypatch.setenv("DMC_OPTIM", str(made))
+def test_every_cell_of_the_notebook_runs(finished_dataset, monkeypatch):
+    monkeypatch.setenv("DMC_OPTIM", str(finished_dataset))
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": NOTEBOOK.parents[1]}}).execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]

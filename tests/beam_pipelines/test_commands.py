@@ -10,15 +10,6 @@ from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import run_command
 
 
-def run_quietly(*arguments):
-    """Builds a dataset in this process and leaves its signal handlers as they were."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        assert run_command(build_dataset.main, list(arguments), name="build_dataset") == 0
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 @pytest.fixture(autouse=True)
 def _own_signal_handlers():
     before = signal.getsignal(signal.SIGTERM)

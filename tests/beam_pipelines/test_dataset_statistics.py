@@ -34,21 +34,21 @@ def test_filterability_counts_problems_by_category():
     ramp = example([[1], [2], [3], [4], [5]], kinds=[2] * 5, lengths=[10, 20, 30, 40, 50])
     flat = example([[1], [1], [1], [1], [1]], kinds=[2] * 5)
     single = example([[1], [2]], kinds=[0, 2], origins=["public", ""])
-    table = dataset_statistics.filterability([ramp, flat, single])
+    table = dataset_statistics.filterability_table([ramp, flat, single])
     assert table["optimization"] == {"problems": 2, "duration": 1, "length": 1, "both": 1, "neither": 1}
     assert table["public"]["problems"] == 0, "one test has no spread"
 
 
 def test_a_base_takes_the_spread_away_that_short_tests_have():
     short = example([[0.001], [0.002], [0.003], [0.004], [0.005]], kinds=[2] * 5)
-    assert dataset_statistics.filterability([short])["optimization"]["duration"] == 1
-    assert dataset_statistics.filterability([short], base_s=0.065)["optimization"]["duration"] == 0
+    assert dataset_statistics.filterability_table([short])["optimization"]["duration"] == 1
+    assert dataset_statistics.filterability_table([short], base_s=0.065)["optimization"]["duration"] == 0
 
 
 def test_durations_pool_the_tests_of_all_problems():
     one = example([[0.1, 0.3], [2, 2]], kinds=[0, 2])
     other = example([[0.6, 0.6], [4, 6]], kinds=[0, 2])
-    table = dataset_statistics.durations([one, other])
+    table = dataset_statistics.duration_table([one, other])
     assert set(table) == {"original", "optimization"}
     assert table["original"]["mean_s"] == pytest.approx(0.4)
     assert (table["optimization"]["tests"], table["optimization"]["slow_share"]) == (2, 1.0)
@@ -58,13 +58,13 @@ def test_durations_pool_the_tests_of_all_problems():
 def test_tails_tell_problems_with_many_slow_tests_from_those_with_one_very_slow_test():
     many = example([[1.5]] * 2 + [[0.1]] * 8, kinds=[2] * 10)
     one = example([[4.0]] + [[0.1]] * 19, kinds=[2] * 20)
-    tails = dataset_statistics.tails([many, one])["optimization"]
+    tails = dataset_statistics.tail_table([many, one])["optimization"]
     assert (tails["slow_problems_share"], tails["very_slow_problems_share"]) == (0.5, 0.5)
 
 
 def test_an_empty_dataset_has_empty_tables():
-    assert dataset_statistics.durations([]) == {}
-    assert dataset_statistics.filterability([])["optimization"]["problems"] == 0
+    assert dataset_statistics.duration_table([]) == {}
+    assert dataset_statistics.filterability_table([])["optimization"]["problems"] == 0
 
 
 def slow_positions(made):
@@ -95,12 +95,12 @@ def test_references_stand_where_exact_ranking_by_hand_puts_them():
         k, h = int(draw.integers(2, 7)), int(draw.integers(2, 9))
         seconds = draw.integers(1, 5, (k, h)) / 100
         made = example(seconds, kinds=[2] * (k - 1) + [0])
-        np.testing.assert_allclose(standings.percentiles(made), slow_positions(made), atol=1e-6)
+        np.testing.assert_allclose(standings.reference_percentiles(made), slow_positions(made), atol=1e-6)
 
 
 def test_the_fastest_reference_stands_at_zero_and_one_without_runs_nowhere():
     made = example([[3, 1, 2, 0]] * 2, kinds=[2, 2], status=[[0, 0, 0, 2]] * 2)
-    positions = standings.percentiles(made)
+    positions = standings.reference_percentiles(made)
     assert positions[1] == 0
     assert positions[1] < positions[2] < positions[0]
     assert np.isnan(positions[3])

@@ -8,7 +8,7 @@ import pytest
 from beam_pipelines import similarity
 from beam_pipelines.records import Problem
 from beam_pipelines.sources import evaluation_sets
-from beam_pipelines.stages.deduplicate import EvaluationSet, deduplicate, evaluation_set, quality
+from beam_pipelines.stages.deduplicate import EvaluationSet, broken_quality_rule, deduplicate, evaluation_set
 from optimrl_jax.errors import UserError
 from tests.beam_pipelines import planted
 
@@ -22,14 +22,16 @@ def text_of(draw, count):
 
 def jaccard(one, other):
     def triples(text):
-        words = similarity.normalized(text).split()
+        words = similarity.normalize_statement(text).split()
         return {tuple(words[n : n + 3]) for n in range(len(words) - 2)}
 
     return len(triples(one) & triples(other)) / len(triples(one) | triples(other))
 
 
 def test_normalized_text_ignores_layout_case_marks_and_unicode_variants():
-    assert similarity.normalized("Print  the SUM,\n (ｎ ≤ 10)!") == similarity.normalized("print the sum n 10")
+    assert similarity.normalize_statement("Print  the SUM,\n (ｎ ≤ 10)!") == similarity.normalize_statement(
+        "print the sum n 10"
+    )
 
 
 def test_signatures_estimate_the_jaccard_similarity_of_word_triples():
@@ -40,7 +42,9 @@ def test_signatures_estimate_the_jaccard_similarity_of_word_triples():
         words = one.split()
         words[: int(draw.integers(0, 80))] = text_of(draw, 20).split()
         other = " ".join(words)
-        estimate = similarity.similarity(similarity.signature(one), similarity.signature(other)[None])[0]
+        estimate = similarity.jaccard_estimate(
+            similarity.minhash_signature(one), similarity.minhash_signature(other)[None]
+        )[0]
         errors.append(estimate - jaccard(one, other))
     assert np.sqrt(np.mean(np.square(errors))) < 0.06, "the standard error at 128 places is at most 0.045"
     assert abs(np.mean(errors)) < 0.03
@@ -51,14 +55,17 @@ def test_groups_hold_near_duplicates_and_nothing_else():
     long_text = text_of(draw, 120)
     statements = {f"other{n}": text_of(draw, 120) for n in range(30)}
     statements |= {"b": long_text, "a": long_text + " please", "c": "Hello! " + long_text.upper()}
-    assert similarity.groups(statements) == {"a": "a", "b": "a", "c": "a"}
-    assert similarity.groups({}) == {}
+    assert similarity.near_duplicate_groups(statements) == {"a": "a", "b": "a", "c": "a"}
+    assert similarity.near_duplicate_groups({}) == {}
 
 
 def test_only_equal_texts_are_duplicates_at_similarity_one():
     draw = np.random.default_rng(2)
     text = text_of(draw, 60)
-    assert similarity.groups({"a": text, "b": text + " more", "c": text + "!"}, similar=1.0) == {"a": "a", "c": "a"}
+    assert similarity.near_duplicate_groups({"a": text, "b": text + " more", "c": text + "!"}, similar=1.0) == {
+        "a": "a",
+        "c": "a",
+    }
 
 
 def test_a_problem_of_an_evaluation_set_goes():
@@ -88,18 +95,18 @@ def test_a_problem_of_an_evaluation_set_goes():
     ],
 )
 def test_statements_that_cannot_be_understood_have_a_reason(statement, reason):
-    assert quality(statement) == reason
+    assert broken_quality_rule(statement) == reason
 
 
 def test_evaluation_sets_are_read_from_json_lines(tmp_path):
     file = tmp_path / "bench.jsonl"
     file.write_text(json.dumps({"question_id": "q1", "question_content": "Add."}) + "\n" + json.dumps({"text": "Sub."}))
-    assert evaluation_sets.read(str(file)) == {"bench.jsonl/q1": "Add.", "bench.jsonl/1": "Sub."}
-    assert evaluation_sets.read("") == {}
+    assert evaluation_sets.read_evaluation_sets(str(file)) == {"bench.jsonl/q1": "Add.", "bench.jsonl/1": "Sub."}
+    assert evaluation_sets.read_evaluation_sets("") == {}
 
 
 @pytest.mark.parametrize("text", ["{", '{"id": 1}'])
 def test_a_broken_evaluation_set_is_one_line(tmp_path, text):
     (tmp_path / "bench.jsonl").write_text(text)
     with pytest.raises(UserError, match=r"--evaluation_sets = .*: expected|record 0: expected one of"):
-        evaluation_sets.read(str(tmp_path / "bench.jsonl"))
+        evaluation_sets.read_evaluation_sets(str(tmp_path / "bench.jsonl"))

@@ -1,6 +1,5 @@
 """The prepared dataset: readable without TensorFlow, views that cost nothing, contents as recorded."""
 
-import dataclasses
 import subprocess
 import sys
 
@@ -12,27 +11,15 @@ from beam_pipelines import storage
 from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
 from tests.beam_pipelines import planted
 
-SPLITS = {"planted/a": "rl_train", "planted/b": "rl_train", "planted/c": "rl_test", "planted/d": "non_filterable"}
-
-
-def timed(name, **parts):
-    problem = planted.problem(name, **parts)
-    row = 0.25 * np.arange(1, len(problem.correct) + 1)
-    return dataclasses.replace(
-        problem,
-        timings=planted.timings(len(problem.tests), len(row), seconds=row),
-        measured_under=(("host", "here"),),
-        robust_cv=0.5,
-        length_r=0.1,
-    )
-
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     root = tmp_path_factory.mktemp("dataset")
     for name in "abcd":
-        storage.write(timed(name, incorrect=() if name == "b" else (planted.WRONG_ANSWER,)), directory=str(root / "r"))
-    return dmc_optim.prepare(root, records_directory=root / "r", splits=SPLITS)
+        storage.write_record(
+            planted.timed(name, incorrect=() if name == "b" else (planted.WRONG_ANSWER,)), directory=str(root / "r")
+        )
+    return dmc_optim.prepare_dataset(root, records_directory=root / "r", splits=planted.SPLITS)
 
 
 def ids(directory, split):
@@ -43,7 +30,7 @@ def test_splits_and_views_hold_their_problems(directory):
     assert ids(directory, "rl_train") == {"planted/a", "planted/b"}
     assert ids(directory, "filterable") == {"planted/a", "planted/b", "planted/c"}
     assert ids(directory, "non_filterable") == {"planted/d"}
-    assert ids(directory, "cleaned") == set(SPLITS)
+    assert ids(directory, "cleaned") == set(planted.SPLITS)
 
 
 def test_views_share_the_files_of_the_splits(directory):
@@ -54,7 +41,7 @@ def test_views_share_the_files_of_the_splits(directory):
 
 def test_an_example_holds_what_was_recorded(directory):
     rows = {row["id"].decode(): row for row in tfds.builder_from_directory(directory).as_data_source(split="cleaned")}
-    row, problem = rows["planted/a"], timed("a")
+    row, problem = rows["planted/a"], planted.timed("a")
     assert [text.decode() for text in row["reference_program"]] == [one.program for one in problem.correct]
     assert [text.decode() for text in row["test_input"]] == [test.input for test in problem.tests]
     assert row["duration_s"].shape == row["status"].shape == (2, 6)

@@ -6,8 +6,7 @@ from collections import Counter
 import pytest
 
 from tests.beam_pipelines import faults, planted
-from tests.beam_pipelines.test_build_dataset import rows, write_corpus
-from tests.beam_pipelines.test_commands import run_quietly
+from tests.beam_pipelines.corpora import read_rows, run_quietly, write_corpus
 
 # A second problem under an id that is taken.
 SECOND = "Read n and n numbers of a second kind. Print what they make together."
@@ -54,7 +53,7 @@ def test_every_fault_is_caught_at_its_stage_with_its_reason_and_nothing_else_is(
 
 
 def test_what_can_be_mended_is_kept_with_all_its_sound_solutions(built):
-    kept = rows(built)
+    kept = read_rows(built)
     assert set(kept) == {one.problem.id for one in faults.mended()}
     for one in faults.mended():
         assert len(kept[one.problem.id]["reference_id"]) == one.correct_left, one.fault
@@ -62,7 +61,7 @@ def test_what_can_be_mended_is_kept_with_all_its_sound_solutions(built):
 
 
 def test_invalid_and_slow_generated_tests_are_gone(built):
-    kept = rows(built)
+    kept = read_rows(built)
     added = {name: row["test_input"][row["test_kind"] == 1] for name, row in kept.items()}
     assert b"0\n\n" not in added["planted/invalid_edge"]
     assert len(added["planted/invalid_edge"]) == 4
@@ -71,7 +70,7 @@ def test_invalid_and_slow_generated_tests_are_gone(built):
 
 
 def test_an_optimization_test_on_which_some_time_out_stays_with_its_timeouts(built):
-    row = rows(built)["planted/slow_edge"]
+    row = read_rows(built)["planted/slow_edge"]
     slow = [k for k, text in enumerate(row["test_input"]) if text.startswith(b"1000\n")]
     assert [int(row["test_kind"][k]) for k in slow] == [2]
     assert (row["status"][slow[0]] == 1).sum() == 3
@@ -79,10 +78,10 @@ def test_an_optimization_test_on_which_some_time_out_stays_with_its_timeouts(bui
 
 
 def test_problems_with_one_statement_are_in_one_split(built):
-    assert {"planted/twin_a", "planted/twin_b"} <= set(rows(built, "rl_train")) or {
+    assert {"planted/twin_a", "planted/twin_b"} <= set(read_rows(built, "rl_train")) or {
         "planted/twin_a",
         "planted/twin_b",
-    } <= set(rows(built, "rl_test"))
+    } <= set(read_rows(built, "rl_test"))
 
 
 def test_generated_tests_expose_the_incorrect_solutions_that_original_tests_let_through(traces):

@@ -43,12 +43,14 @@ def test_a_suite_without_spread_or_with_one_test_is_not_filterable():
     assert filterability.robust_cv(np.array([2.0])) == 0
     assert filterability.robust_cv(np.array([])) == 0
     assert filterability.robust_cv(np.array([0.0, 0.0])) == 0
-    assert filterability.decide(measured([0.1] * 9), min_robust_cv=0.3).split == filterability.NON_FILTERABLE
+    assert (
+        filterability.decide_filterability(measured([0.1] * 9), min_robust_cv=0.3).split == filterability.NON_FILTERABLE
+    )
 
 
 def test_only_optimization_tests_and_correct_solutions_decide():
     spread = measured([0.1, 0.2, 0.3, 0.4, 0.5, 0.1, 0.1], kinds=[2] * 5 + [0, 1])
-    marked = filterability.decide(spread, min_robust_cv=0.3)
+    marked = filterability.decide_filterability(spread, min_robust_cv=0.3)
     assert marked.robust_cv == pytest.approx(0.2 / 0.3)
     assert marked.split == filterability.FILTERABLE
 
@@ -59,7 +61,10 @@ def test_a_timeout_counts_ten_seconds_and_a_failure_nothing():
 
 
 def test_length_correlation_is_one_where_duration_grows_with_length_and_zero_where_it_is_undefined():
-    assert filterability.decide(measured([1, 2, 3], characters=[10, 20, 30]), min_robust_cv=0.3).length_r == 1
+    assert (
+        filterability.decide_filterability(measured([1, 2, 3], characters=[10, 20, 30]), min_robust_cv=0.3).length_r
+        == 1
+    )
     assert filterability.length_r(measured([1, 2, 3]), {2}) == 0
     x, y = np.random.default_rng(5).normal(size=(2, 30))
     by_hand = ((x - x.mean()) * (y - y.mean())).mean() / (x.std() * y.std())

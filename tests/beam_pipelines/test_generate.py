@@ -13,14 +13,14 @@ from tests.beam_pipelines import planted
 
 def test_the_largest_group_of_equal_output_lists_wins():
     outputs = [["1\n", "2\n"], ["1 \n", "2\n\n"], ["1\n", "3\n"]]
-    vote = generate.consensus([[generate.normalized(text) for text in row] for row in outputs])
+    vote = generate.consensus([[generate.normalize_output(text) for text in row] for row in outputs])
     assert vote == generate.Vote(("1\n", "2\n"), (0, 1))
 
 
 def test_normalized_outputs_are_lines_ended_by_a_newline():
-    assert generate.normalized("1 \r\n\n2\x0c3\u2028\n \n") == "1\n\n2\x0c3\n"
-    assert generate.normalized("") == ""
-    assert generate.normalized(None) is None
+    assert generate.normalize_output("1 \r\n\n2\x0c3\u2028\n \n") == "1\n\n2\x0c3\n"
+    assert generate.normalize_output("") == ""
+    assert generate.normalize_output(None) is None
 
 
 def test_two_solutions_have_to_agree_on_all_outputs():
@@ -41,7 +41,9 @@ def test_agreement_on_nothing_but_empty_outputs_is_no_agreement():
 
 def test_a_success_that_differs_from_the_vote_is_a_wrong_output():
     runs = Runs(planted.executions(["SS", "SS", "TR"]), (("1\n", "2\n", None), ("1\n", "9\n", None)))
-    assert generate.judged(runs, generate.Vote(("1\n", "2\n", "3\n"), (0,))) == planted.executions(["SS", "SW", "TR"])
+    assert generate.judge_pool(runs, generate.Vote(("1\n", "2\n", "3\n"), (0,))) == planted.executions(
+        ["SS", "SW", "TR"]
+    )
 
 
 def test_inputs_that_the_suite_has_already_are_not_added_again():
@@ -68,15 +70,15 @@ def test_the_verification_pool_is_drawn_by_the_seed_from_the_correct_solutions()
     ],
 )
 def test_what_a_generator_printed_is_turned_down_with_a_reason(output, reason):
-    assert harness.read(output, expected=2) == reason
+    assert harness.parse_inputs(output, expected=2) == reason
 
 
 def test_inputs_end_with_a_newline():
-    assert harness.read('["1", "2\\n"]', expected=2) == ("1\n", "2\n")
+    assert harness.parse_inputs('["1", "2\\n"]', expected=2) == ("1\n", "2\n")
 
 
 def test_the_wrapper_quotes_whatever_the_generator_contains():
     hostile = Generator("g", "x = '''{calls}'''\n\"\"\"{seed}\"\"\"\n")
-    wrapped = harness.program(hostile, ("generate_edge_cases",), calls=1, seed=2)
+    wrapped = harness.wrapper_program(hostile, ("generate_edge_cases",), calls=1, seed=2)
     assert compile(wrapped, "wrapper", "exec") is not None
     assert repr(hostile.program) in wrapped

@@ -5,32 +5,14 @@ import shutil
 
 import pytest
 
-from beam_pipelines import inspect_dataset, storage
-from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
+from beam_pipelines import inspect_dataset
 from optimrl_jax.jobs.command_line import run_command
-from tests.beam_pipelines.test_dmc_optim import SPLITS, timed
-
-NOTES = {f"{label}_pass_rate_{when}": 0.5 for label in ("correct", "incorrect") for when in ("before", "generated")}
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    root = tmp_path_factory.mktemp("made")
-    for name in "abcd":
-        storage.write(timed(name), directory=str(root / "r"))
-    dmc_optim.prepare(root, records_directory=root / "r", splits=SPLITS)
-    (root / "summary.json").write_text(
-        json.dumps({"splits": {"rl_train": 2}, "stages": [{"stage": "read", "kept": 4, "rejected": 0, "reasons": {}}]})
-    )
-    step = {"stage": "generate_correctness", "notes": [*NOTES.items(), ("accepted", 1)]}
-    (root / "traces.jsonl").write_text(json.dumps({"id": "planted/a", "trace": [step]}) + "\n")
-    (root / "COMPLETE").write_text("")
-    return root
+from tests.beam_pipelines import planted
 
 
 @pytest.fixture
-def dataset(made, tmp_path):
-    return shutil.copytree(made, tmp_path / "dataset")
+def dataset(finished_dataset, tmp_path):
+    return shutil.copytree(finished_dataset, tmp_path / "dataset")
 
 
 def inspect(*arguments):
@@ -44,7 +26,7 @@ def test_tables_are_printed_and_written_with_figures(dataset, capsys):
     assert "4 problems" in printed
     summary = json.loads((dataset / "inspection" / "summary.json").read_text())
     assert summary["filterability"]["original"]["problems"] == 4
-    assert summary["pass_rates"] == NOTES
+    assert summary["pass_rates"] == planted.PASS_RATES
     assert summary["references"]["planted/a"] == {}, "no optimization test ranks the references of these problems"
     pictures = {path.name for path in (dataset / "inspection").glob("*.png")}
     assert pictures == {"duration_tails.png", "profiles.png", "pass_rates.png", "reference_percentiles.png"}

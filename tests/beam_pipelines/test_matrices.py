@@ -14,7 +14,7 @@ from tests.beam_pipelines import planted
 def pair(letters, seconds, *, std_s=0.0):
     """The timing of one pair that was executed once a letter."""
     rounds = [planted.executions([one], seconds=s, std_s=std_s) for one, s in zip(letters, seconds, strict=True)]
-    timing = matrices.combined(rounds)
+    timing = matrices.combine_rounds(rounds)
     return tuple(float(getattr(timing, name)[0, 0]) for name in ("duration_s", "std_s", "runs", "status"))
 
 
@@ -52,7 +52,7 @@ def test_combined_agrees_with_a_slow_version_on_random_rounds():
         for _ in range(int(draw.integers(1, 6))):
             rows = ["".join(draw.choice(list("SSSTWX."), 4)) for _ in range(3)]
             rounds.append(planted.executions(rows, seconds=draw.uniform(0.1, 12, (3, 4)), std_s=0.5))
-        found = matrices.combined(rounds)
+        found = matrices.combine_rounds(rounds)
         for k, h in np.ndindex(3, 4):
             runs = [(int(one.status[k, h]), min(float(one.wall_s[k, h]), 10.0)) for one in rounds]
             runs = [(status, seconds) for status, seconds in runs if status != Status.NOT_RUN]
@@ -67,10 +67,10 @@ def test_combined_agrees_with_a_slow_version_on_random_rounds():
 
 
 def test_parts_are_put_where_they_belong():
-    whole = matrices.placed(planted.executions(["ST", "WR"]), [2, 0], into=matrices.unknown(2, 3))
+    whole = matrices.replace_columns(planted.executions(["ST", "WR"]), [2, 0], into=matrices.not_run(2, 3))
     assert whole == planted.executions(["T.S", "R.W"])
-    assert matrices.stacked(whole, planted.executions(["SSS"])) == planted.executions(["T.S", "R.W", "SSS"])
-    assert matrices.spread(planted.executions(["ST"]), [1], tests=3) == planted.executions(["..", "ST", ".."])
+    assert matrices.concatenate_tests(whole, planted.executions(["SSS"])) == planted.executions(["T.S", "R.W", "SSS"])
+    assert matrices.expand_rows(planted.executions(["ST"]), [1], tests=3) == planted.executions(["..", "ST", ".."])
     assert whole.take([1], axis=0).take([0, 2], axis=1) == planted.executions(["RW"])
     assert whole != planted.executions(["T.S", "R.S"])
 

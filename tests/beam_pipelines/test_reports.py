@@ -16,14 +16,17 @@ def test_a_stage_keeps_what_it_was_given_less_what_it_rejected():
 
 def test_costs_add_up_over_stages_and_scale_with_problems():
     step = StageCount("validate", 1, 1, 1, (("executions", 100), ("program_s", 36.0), ("waited_s", 18.0), ("other", 9)))
-    totals = costs.spent([[step, step], [step]])
+    totals = costs.total_spent([[step, step], [step]])
     assert totals == {"executions": 300, "program_s": 108.0, "waited_s": 54.0}
-    cost = costs.measured(totals, problems=3, workers=2, dataset_bytes=3000, store_bytes=30)
+    cost = costs.measure_cost(totals, problems=3, workers=2, dataset_bytes=3000, store_bytes=30)
     assert (cost.program_cpu_h, cost.sandbox_h) == (0.03, 0.03)
-    scaled = costs.scaled(cost, problems=12)
+    scaled = costs.scale_cost(cost, problems=12)
     assert dataclasses.astuple(scaled) == (12, 1200, 0.12, 0.12, 12000, 120)
     assert (
-        costs.scaled(costs.measured({**totals}, problems=0, workers=1, dataset_bytes=0, store_bytes=0)).executions == 0
+        costs.scale_cost(
+            costs.measure_cost({**totals}, problems=0, workers=1, dataset_bytes=0, store_bytes=0)
+        ).executions
+        == 0
     )
 
 
@@ -34,6 +37,6 @@ def test_the_card_names_licence_splits_and_what_measured():
         "revision": "abc",
         "measured_under": [{"host": "here"}],
     }
-    text = card.card(manifest, stages=["read", "time"])
+    text = card.dataset_card(manifest, stages=["read", "time"])
     for part in ("CC BY 4.0", "| rl_train | 7 |", "Revision abc", "read, time", "host here"):
         assert part in text

@@ -79,7 +79,7 @@ def test_a_completion_is_stored_with_the_program_in_it(ask, tmp_path):
     ((path, question),) = questions
     assert path == "/v1/chat/completions"
     assert planted.problem().statement in question["messages"][0]["content"]
-    assert generator_files.read(str(tmp_path / "g.jsonl"))["planted/sum"][0].id == "planted/sum/0"
+    assert generator_files.read_generators(str(tmp_path / "g.jsonl"))["planted/sum"][0].id == "planted/sum/0"
 
 
 def test_overload_is_waited_for(ask, tmp_path):
@@ -100,7 +100,7 @@ def test_an_endpoint_that_stays_overloaded_stops_the_job_in_one_line(ask, capsys
 def test_garbage_is_stored_as_such_and_gives_no_generator(ask, tmp_path, body):
     code, questions = ask([(200, body, {})], "--retries=1")
     assert (code, len(questions), stored(tmp_path)[0]["outcome"]) == (0, 2, "garbage")
-    assert generator_files.read(str(tmp_path / "g.jsonl")) == {}
+    assert generator_files.read_generators(str(tmp_path / "g.jsonl")) == {}
 
 
 def test_a_refusal_is_one_line(ask, capsys):
@@ -153,10 +153,10 @@ def test_mistakes_are_one_line(ask, capsys, flag, line):
     ],
 )
 def test_the_program_is_the_last_block_with_the_class(completion, program):
-    assert generator_prompt.program_of(completion) == program
+    assert generator_prompt.generator_program_of(completion) == program
 
 
 def test_the_seed_draws_the_solution_that_is_shown():
     problem = planted.problem()
-    shown = {generator_prompt.prompt(problem, seed=seed) for seed in range(30)}
+    shown = {generator_prompt.generator_prompt(problem, seed=seed) for seed in range(30)}
     assert len(shown) == len(problem.correct)

@@ -20,8 +20,8 @@ def connection(tmp_path_factory):
 
 @pytest.fixture
 def session(connection):
-    yield sandbox_session.acquire(connection)
-    sandbox_session.release(connection)
+    yield sandbox_session.acquire_session(connection)
+    sandbox_session.release_session(connection)
 
 
 def test_a_generators_inputs_depend_on_the_seed_alone(session):
@@ -71,8 +71,8 @@ def test_a_round_is_executed_once_and_another_round_again(session):
 
 
 def test_the_client_is_shared_and_renewed_without_losing_what_is_stored(connection, session, monkeypatch):
-    assert sandbox_session.acquire(connection) is session
-    sandbox_session.release(connection)
+    assert sandbox_session.acquire_session(connection) is session
+    sandbox_session.release_session(connection)
     solution, test = planted.solution("a", planted.FAST_SUM), Test(0, "2\n1 1\n", "2\n")
     first = session.run([solution], [test]).executions
     client = session._client

@@ -11,17 +11,18 @@ from beam_pipelines.generators import generator_files
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Label, Problem
 from beam_pipelines.sources import code_contests, jsonl, problem_packages
-from beam_pipelines.sources.reading import tidied
+from beam_pipelines.sources.reading import tidy_problem
 from beam_pipelines.stages.python2 import is_python2
 from optimrl_jax.errors import UserError
 from tests.beam_pipelines import planted
+from tests.beam_pipelines.corpora import code_contests_rows, write_parquet
 
 SAMPLE = pathlib.Path(__file__).parents[2].parent / "shared" / "data" / "code_contests_sample.parquet"
 
 
 def test_a_json_line_becomes_the_problem_it_describes():
     problem = planted.problem()
-    assert jsonl.parsed(json.dumps(planted.as_object(problem)).encode(), name="f:1") == problem
+    assert jsonl.parse_line(json.dumps(planted.as_object(problem)).encode(), name="f:1") == problem
 
 
 @pytest.mark.parametrize(
@@ -38,14 +39,14 @@ def test_a_json_line_becomes_the_problem_it_describes():
     ],
 )
 def test_a_broken_line_is_rejected_naming_the_field(change, detail):
-    rejection = jsonl.parsed(json.dumps(planted.as_object(planted.problem()) | change).encode(), name="f:1")
+    rejection = jsonl.parse_line(json.dumps(planted.as_object(planted.problem()) | change).encode(), name="f:1")
     assert (rejection.stage, rejection.reason, rejection.detail) == ("read", "broken_record", detail)
     assert rejection.problem_id == "planted/sum"
 
 
 @pytest.mark.parametrize(("line", "reason"), [(b"{", "not_json"), (b"\xff", "not_json"), (b"[1]", "not_an_object")])
 def test_a_line_that_is_no_object_is_rejected_under_its_number(line, reason):
-    rejection = jsonl.parsed(line, name="f:7")
+    rejection = jsonl.parse_line(line, name="f:7")
     assert (rejection.problem_id, rejection.reason) == ("f:7", reason)
 
 
@@ -53,49 +54,17 @@ def test_blocks_of_lines_read_every_line_once(tmp_path):
     path = tmp_path / "many.jsonl"
     problems = [planted.problem(f"p{n}", statement="é" * n) for n in range(150)]
     path.write_text("\n".join(json.dumps(planted.as_object(one)) for one in problems))
-    blocks = jsonl.blocks(path, limit=0)
+    blocks = jsonl.line_blocks(path, limit=0)
     assert [block[3] for block in blocks] == [8] * 18 + [6]
-    assert [record for block in blocks for record in jsonl.parsed_block(block, BuildOptions())] == problems
-    limited = jsonl.blocks(path, limit=70)
+    assert [record for block in blocks for record in jsonl.parse_line_block(block, BuildOptions())] == problems
+    limited = jsonl.line_blocks(path, limit=70)
     assert sum(block[3] for block in limited) == 70
 
 
-def rows(problems):
-    """The problems in the columns of CodeContests."""
-    return [
-        {
-            "name": one.id,
-            "description": one.statement,
-            "source": 2,
-            "difficulty": one.difficulty,
-            "cf_rating": one.rating,
-            "solutions": {
-                "language": [3] * len(one.correct) + [2],
-                "solution": [s.program for s in one.correct] + ["int main() {}"],
-            },
-            "incorrect_solutions": {
-                "language": [3] * len(one.incorrect),
-                "solution": [s.program for s in one.incorrect],
-            },
-            "public_tests": {"input": [t.input for t in one.tests[:1]], "output": [t.output for t in one.tests[:1]]},
-            "private_tests": {"input": [t.input for t in one.tests[1:]], "output": [t.output for t in one.tests[1:]]},
-            "generated_tests": {"input": [], "output": []},
-            "time_limit": {"seconds": 1, "nanos": 500_000_000},
-            "memory_limit_bytes": 64_000_000,
-        }
-        for one in problems
-    ]
-
-
-def parquet(path, problems, *, row_group_size=64):
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows(problems)), path, row_group_size=row_group_size)
-    return path
-
-
 def test_code_contests_rows_keep_origins_limits_and_python_solutions(tmp_path):
-    path = parquet(tmp_path / "a.parquet", [planted.problem("x")])
-    (block,) = code_contests.blocks([path], limit=0)
-    (problem,) = code_contests.rows_of(block, BuildOptions())
+    path = write_parquet(tmp_path / "a.parquet", [planted.problem("x")])
+    (block,) = code_contests.parquet_blocks([path], limit=0)
+    (problem,) = code_contests.read_block(block, BuildOptions())
     assert problem.id == "code_contests/planted/x"
     assert (problem.time_limit_s, problem.memory_limit_bytes, problem.category) == (1.5, 64_000_000, "rating_800")
     assert [test.origin for test in problem.tests] == ["public", "private"]
@@ -107,19 +76,23 @@ def test_code_contests_rows_keep_origins_limits_and_python_solutions(tmp_path):
 @pytest.mark.parametrize("limit", [0, 1, 5, 20, 41])
 def test_blocks_of_row_groups_read_every_row_once(tmp_path, limit):
     files = [
-        parquet(tmp_path / f"{n}.parquet", [planted.problem(f"{n}/{i}") for i in range(20)], row_group_size=17)
+        write_parquet(tmp_path / f"{n}.parquet", [planted.problem(f"{n}/{i}") for i in range(20)], row_group_size=17)
         for n in range(2)
     ]
     options = BuildOptions(limit=limit)
-    found = [p.id for block in code_contests.blocks(files, limit=limit) for p in code_contests.rows_of(block, options)]
+    found = [
+        p.id
+        for block in code_contests.parquet_blocks(files, limit=limit)
+        for p in code_contests.read_block(block, options)
+    ]
     assert len(found) == len(set(found)) == min(limit or 40, 40)
     assert set(found[:1]) <= {"code_contests/planted/0/0"}
 
 
 def test_a_broken_row_is_rejected_with_its_name():
-    (row,) = rows([planted.problem()])
+    (row,) = code_contests_rows([planted.problem()])
     row["public_tests"]["output"] = []
-    rejection = code_contests.parsed(row)
+    rejection = code_contests.parse_row(row)
     assert rejection.problem_id == "code_contests/planted/sum"
     assert rejection.detail == "public_tests: expected as many outputs as inputs, got 0 and 1"
 
@@ -128,11 +101,11 @@ def test_a_broken_row_is_rejected_with_its_name():
 def test_a_broken_or_missing_parquet_file_is_one_line(tmp_path, make):
     make(tmp_path / "a.parquet")
     with pytest.raises(UserError, match=r"--input = .*: expected"):
-        code_contests.read(BuildOptions(input=str(tmp_path / "a.parquet")))
+        code_contests.read_code_contests(BuildOptions(input=str(tmp_path / "a.parquet")))
 
 
 def test_a_row_group_that_is_damaged_inside_is_rejected_and_others_are_read(tmp_path):
-    path = parquet(
+    path = write_parquet(
         tmp_path / "a.parquet", [planted.problem(f"{i}", statement="x" * 5000) for i in range(6)], row_group_size=3
     )
     content = bytearray(path.read_bytes())
@@ -142,8 +115,8 @@ def test_a_row_group_that_is_damaged_inside_is_rejected_and_others_are_read(tmp_
     path.write_bytes(content)
     found = [
         record
-        for block in code_contests.blocks([path], limit=0)
-        for record in code_contests.rows_of(block, BuildOptions())
+        for block in code_contests.parquet_blocks([path], limit=0)
+        for record in code_contests.read_block(block, BuildOptions())
     ]
     assert [record.id for record in found if isinstance(record, Problem)] == [
         f"code_contests/planted/{i}" for i in (3, 4, 5)
@@ -155,7 +128,7 @@ def test_a_row_group_that_is_damaged_inside_is_rejected_and_others_are_read(tmp_
 def test_a_parquet_file_with_other_columns_is_one_line(tmp_path):
     pyarrow.parquet.write_table(pyarrow.table({"name": ["a"]}), tmp_path / "a.parquet")
     with pytest.raises(UserError, match="expected CodeContests columns, without description"):
-        code_contests.read(BuildOptions(input=str(tmp_path / "a.parquet")))
+        code_contests.read_code_contests(BuildOptions(input=str(tmp_path / "a.parquet")))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +138,7 @@ def test_a_parquet_file_with_other_columns_is_one_line(tmp_path):
 def test_a_generators_file_of_another_shape_is_one_line(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=r"--generators = .*: expected"):
-        generator_files.read(str(tmp_path / name))
+        generator_files.read_generators(str(tmp_path / name))
 
 
 def test_generators_reach_their_problem_by_id_or_bare_name(tmp_path):
@@ -173,11 +146,11 @@ def test_generators_reach_their_problem_by_id_or_bare_name(tmp_path):
     lines = [{"problem": "sum", "program": "a", "id": "x"}, {"problem": "sum", "program": None}]
     (tmp_path / "g.jsonl").write_text("\n".join(map(json.dumps, lines)))
     own = planted.problem()
-    extended = generator_files.with_generators(own, generator_files.read(str(tmp_path / "g.json")))
+    extended = generator_files.add_generators(own, generator_files.read_generators(str(tmp_path / "g.json")))
     assert [one.program for one in extended.generators] == [planted.SUM_GENERATOR, "a", "b"]
-    extended = generator_files.with_generators(own, generator_files.read(str(tmp_path / "g.jsonl")))
+    extended = generator_files.add_generators(own, generator_files.read_generators(str(tmp_path / "g.jsonl")))
     assert [one.id for one in extended.generators] == ["g0", "x"]
-    assert generator_files.with_generators(own, generator_files.read("")) == own
+    assert generator_files.add_generators(own, generator_files.read_generators("")) == own
 
 
 def test_marks_and_carriage_returns_leave_texts():
@@ -186,7 +159,7 @@ def test_marks_and_carriage_returns_leave_texts():
         tests=(planted.original("1\r\n2\r\n", "\ufeff3\r"),),
         statement="\ufeffRead.\r\n",
     )
-    clean = tidied(problem)
+    clean = tidy_problem(problem)
     assert clean.correct[0].program == "print(1)\n"
     assert (clean.tests[0].input, clean.tests[0].output) == ("1\n2\n", "3\n")
     assert clean.statement == "Read.\n"
@@ -248,7 +221,7 @@ def package(tmp_path):
 
 
 def test_a_problem_package_becomes_a_problem(package):
-    problem = problem_packages.parsed(package)
+    problem = problem_packages.parse_package(package)
     assert (problem.id, problem.checker, problem.time_limit_s) == ("packages/sum", "float_1e-6", 3.0)
     assert problem.memory_limit_bytes == 512 << 20
     assert [(test.origin, test.output) for test in problem.tests] == [("public", "1\n"), ("private", "3\n")]
@@ -278,7 +251,7 @@ def test_a_package_that_does_not_fit_is_rejected_with_a_reason(package, file, te
         (package / file).unlink()
     else:
         (package / file).write_text(text)
-    rejection = problem_packages.parsed(package)
+    rejection = problem_packages.parse_package(package)
     assert (rejection.problem_id, rejection.reason) == ("packages/sum", reason)
     assert detail in rejection.detail
 
@@ -287,7 +260,9 @@ def test_a_package_that_does_not_fit_is_rejected_with_a_reason(package, file, te
 @pytest.mark.skipif(not SAMPLE.exists(), reason="the CodeContests sample is not beside the checkout")
 def test_the_real_sample_is_read_whole_and_none_of_it_is_python_2():
     found = [
-        p for block in code_contests.blocks([SAMPLE], limit=0) for p in code_contests.rows_of(block, BuildOptions())
+        p
+        for block in code_contests.parquet_blocks([SAMPLE], limit=0)
+        for p in code_contests.read_block(block, BuildOptions())
     ]
     assert len(found) == 58
     assert all(isinstance(record, Problem) for record in found)

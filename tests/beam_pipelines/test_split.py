@@ -4,43 +4,43 @@ from collections import Counter
 
 import pytest
 
-from beam_pipelines.stages.split import RL_TEST, RL_TRAIN, Member, assign, largest_remainder
+from beam_pipelines.stages.split import RL_TEST, RL_TRAIN, SplitCandidate, assign_splits, largest_remainder
 
 
 def members(count, *, categories=("a", "b", "c")):
-    return [Member(f"p{n}", categories[n % len(categories)]) for n in range(count)]
+    return [SplitCandidate(f"p{n}", categories[n % len(categories)]) for n in range(count)]
 
 
 def test_the_papers_pool_splits_into_1000_and_302():
-    splits = assign(members(1302), test_share=302 / 1302, seed=0)
+    splits = assign_splits(members(1302), test_share=302 / 1302, seed=0)
     assert Counter(splits.values()) == {RL_TRAIN: 1000, RL_TEST: 302}
 
 
 def test_every_category_gets_its_share():
-    pool = [Member(f"a{n}", "a") for n in range(40)] + [Member(f"b{n}", "b") for n in range(20)]
-    splits = assign(pool, test_share=0.25, seed=3)
+    pool = [SplitCandidate(f"a{n}", "a") for n in range(40)] + [SplitCandidate(f"b{n}", "b") for n in range(20)]
+    splits = assign_splits(pool, test_share=0.25, seed=3)
     assert Counter(name[0] for name, split in splits.items() if split == RL_TEST) == {"a": 10, "b": 5}
 
 
 def test_the_split_depends_on_the_seed_and_not_on_the_order():
     pool = members(90)
-    first = assign(pool, test_share=0.3, seed=1)
-    assert assign(pool[::-1], test_share=0.3, seed=1) == first
-    assert assign(pool, test_share=0.3, seed=2) != first
+    first = assign_splits(pool, test_share=0.3, seed=1)
+    assert assign_splits(pool[::-1], test_share=0.3, seed=1) == first
+    assert assign_splits(pool, test_share=0.3, seed=2) != first
 
 
 def test_duplicates_stay_together():
-    pool = [Member(f"p{n}", "a", group=f"g{n // 3}") for n in range(60)]
-    splits = assign(pool, test_share=0.25, seed=5)
+    pool = [SplitCandidate(f"p{n}", "a", group=f"g{n // 3}") for n in range(60)]
+    splits = assign_splits(pool, test_share=0.25, seed=5)
     for first in range(0, 60, 3):
         assert len({splits[f"p{n}"] for n in range(first, first + 3)}) == 1
     assert Counter(splits.values())[RL_TEST] == 15
 
 
 def test_other_problems_never_change_the_order_inside_a_category():
-    alone = assign([Member(f"a{n}", "a") for n in range(20)], test_share=0.3, seed=0)
-    more = [Member(f"b{n}", "b") for n in range(20)]
-    together = assign([Member(f"a{n}", "a") for n in range(20)] + more, test_share=0.3, seed=0)
+    alone = assign_splits([SplitCandidate(f"a{n}", "a") for n in range(20)], test_share=0.3, seed=0)
+    more = [SplitCandidate(f"b{n}", "b") for n in range(20)]
+    together = assign_splits([SplitCandidate(f"a{n}", "a") for n in range(20)] + more, test_share=0.3, seed=0)
     assert {name: together[name] for name in alone} == alone
 
 
@@ -54,4 +54,4 @@ def test_largest_remainders_add_up_and_stay_within_one_of_their_share(total):
 
 
 def test_no_problem_at_all_is_no_split():
-    assert assign([], test_share=0.3, seed=0) == {}
+    assert assign_splits([], test_share=0.3, seed=0) == {}

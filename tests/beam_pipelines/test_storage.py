@@ -22,26 +22,26 @@ def full_problem(name="sum"):
 
 def test_records_are_equal_after_a_round_trip():
     for record in (full_problem(), Rejection("a", "labels", "correct_only", "é")):
-        assert storage.from_json(storage.to_json(record)) == record
+        assert storage.record_from_json(storage.record_to_json(record)) == record
 
 
 def test_a_problem_that_is_written_twice_is_there_once(tmp_path):
     for name in ("a", "b", "a"):
-        storage.write(full_problem(name), directory=str(tmp_path))
-    assert sorted(record.id for record in storage.read(tmp_path)) == ["planted/a", "planted/b"]
+        storage.write_record(full_problem(name), directory=str(tmp_path))
+    assert sorted(record.id for record in storage.read_records(tmp_path)) == ["planted/a", "planted/b"]
 
 
 def test_a_second_problem_under_a_taken_id_is_removed_with_a_reason(tmp_path):
     for statement in ("one", "two"):
-        storage.write(dataclasses.replace(full_problem(), statement=statement), directory=str(tmp_path))
+        storage.write_record(dataclasses.replace(full_problem(), statement=statement), directory=str(tmp_path))
     (rejection,) = storage.remove_repeated(tmp_path)
     assert (rejection.problem_id, rejection.stage, rejection.reason) == ("planted/sum", "read", "repeated_id")
-    assert len(list(storage.read(tmp_path))) == 1
+    assert len(list(storage.read_records(tmp_path))) == 1
     assert storage.remove_repeated(tmp_path) == []
 
 
 def test_what_a_killed_writer_left_is_not_read(tmp_path):
-    path = storage.write(full_problem(), directory=str(tmp_path))
+    path = storage.write_record(full_problem(), directory=str(tmp_path))
     (tmp_path / "half.json.123.part").write_bytes(b"half")
-    assert [record.id for record in storage.read(tmp_path)] == ["planted/sum"]
+    assert [record.id for record in storage.read_records(tmp_path)] == ["planted/sum"]
     assert path.endswith(".json.gz")

@@ -25,7 +25,7 @@ import pyarrow.parquet
 
 from beam_pipelines import build_dataset, matrices, pipeline
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import KEPT, Label, Problem, Solution, Test, counted
+from beam_pipelines.records import KEPT, Label, Problem, Solution, Test, count_stage
 from beam_pipelines.sources import code_contests
 from beam_pipelines.stages import classify, deduplicate, filter_tests, filterability, labels, non_empty
 from beam_pipelines.stages.stage import Stage
@@ -74,17 +74,17 @@ def at_scale(scale: int, root: pathlib.Path) -> dict[str, float]:
     """Reads, decides and writes a synthetic corpus of `scale` samples, with executions made up on the way."""
     path = root / f"corpus_{scale}.parquet"
     write_corpus(path, problems=SAMPLE_PROBLEMS * scale)
-    source = code_contests.read(BuildOptions(source="code_contests", input=str(path)))
+    source = code_contests.read_code_contests(BuildOptions(source="code_contests", input=str(path)))
     steps = [
-        deduplicate.stage(deduplicate.EvaluationSet(), similar=0.8),
-        labels.stage(max_solutions=0, max_original_tests=0, seed=0),
+        deduplicate.deduplicate_stage(deduplicate.EvaluationSet(), similar=0.8),
+        labels.labels_stage(max_solutions=0, max_original_tests=0, seed=0),
         Stage("validated", with_originals),
         *filters(SAMPLE_GENERATED_TESTS),
         Stage("timed", with_timings),
     ]
     start = time.monotonic()
     with beam.Pipeline("FnApiRunner") as runner:
-        pipeline.build(runner, source, steps=steps, directory=root / f"records_{scale}")
+        pipeline.assemble_pipeline(runner, source, steps=steps, directory=root / f"records_{scale}")
     wall_s = time.monotonic() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {"records_per_s": SAMPLE_PROBLEMS * scale / wall_s, "peak_memory_bytes": peak}
@@ -111,8 +111,12 @@ def filters(tests: int) -> list[Stage]:
     steps = []
     for thresholds in (CORRECTNESS, OPTIMIZATION):
         make = functools.partial(with_generated, kind=thresholds.kind, count=tests)
-        steps += [Stage(f"made up {thresholds.name}", make), filter_tests.stage(thresholds), classify.stage(thresholds)]
-    return [*steps, non_empty.stage(), filterability.stage(min_robust_cv=0.3)]
+        steps += [
+            Stage(f"made up {thresholds.name}", make),
+            filter_tests.filter_tests_stage(thresholds),
+            classify.classify_stage(thresholds),
+        ]
+    return [*steps, non_empty.non_empty_stage(), filterability.filterability_stage(min_robust_cv=0.3)]
 
 
 def synthetic(index: int) -> Problem:
@@ -130,16 +134,16 @@ def with_generated(problem: Problem, *, kind: int, count: int) -> Problem:
     made = made_up(len(problem.correct), len(problem.incorrect), tests=count, seed=f"{problem.id}/{kind}")
     if kind != TestKind.ORIGINAL:
         spoil(made, correct=len(problem.correct))
-    executions = matrices.stacked(problem.executions, made) if problem.executions else made
-    return counted(dataclasses.replace(problem, tests=problem.tests + tests, executions=executions), "made up")
+    executions = matrices.concatenate_tests(problem.executions, made) if problem.executions else made
+    return count_stage(dataclasses.replace(problem, tests=problem.tests + tests, executions=executions), "made up")
 
 
 def made_up(correct: int, incorrect: int, *, tests: int, seed: str) -> matrices.Executions:
     """Successes of exponentially distributed durations; incorrect solutions fail one test in five."""
     draw = np.random.default_rng(zlib.crc32(seed.encode()))
-    made = matrices.unknown(tests, correct + incorrect)
-    made.verdict[:] = matrices.code(Verdict.SUCCESS)
-    made.verdict[:, correct:][draw.random((tests, incorrect)) < 0.2] = matrices.code(Verdict.WRONG_OUTPUT)
+    made = matrices.not_run(tests, correct + incorrect)
+    made.verdict[:] = matrices.verdict_code(Verdict.SUCCESS)
+    made.verdict[:, correct:][draw.random((tests, incorrect)) < 0.2] = matrices.verdict_code(Verdict.WRONG_OUTPUT)
     made.wall_s[:] = draw.exponential(0.05, (tests, 1)) * draw.uniform(0.5, 2, made.wall_s.shape)
     made.runs[:] = 1
     return made
@@ -148,17 +152,19 @@ def made_up(correct: int, incorrect: int, *, tests: int, seed: str) -> matrices.
 def spoil(made: matrices.Executions, *, correct: int) -> None:
     """Makes every fiftieth test too slow for the correct solutions and another fiftieth invalid."""
     for first, verdict in ((0, Verdict.TIME_LIMIT), (1, Verdict.WRONG_OUTPUT)):
-        made.verdict[first::50, :correct] = matrices.code(verdict)
+        made.verdict[first::50, :correct] = matrices.verdict_code(verdict)
 
 
 def with_originals(problem: Problem) -> Problem:
     made = made_up(len(problem.correct), len(problem.incorrect), tests=len(problem.tests), seed=problem.id)
-    return counted(dataclasses.replace(problem, executions=made), "validated")
+    return count_stage(dataclasses.replace(problem, executions=made), "validated")
 
 
 def with_timings(problem: Problem) -> Problem:
     first = problem.executions.take(range(len(problem.correct)), axis=1)
-    return counted(dataclasses.replace(problem, timings=matrices.combined([first] * 3), executions=None), "timed")
+    return count_stage(
+        dataclasses.replace(problem, timings=matrices.combine_rounds([first] * 3), executions=None), "timed"
+    )
 
 
 def write_corpus(path: pathlib.Path, *, problems: int) -> None:

@@ -81,10 +81,12 @@ def verify_families(
 
 def generate_inputs(client: Client, family: ProblemFamily, *, methods: Sequence[str], rounds: int) -> tuple[str, ...]:
     """Return inputs of the family's generator, run in the sandbox round by round; RuntimeError if it gives none."""
-    source = harness.program(Generator("inputs", family.generator), methods, calls=rounds, seed=len(family.name))
+    source = harness.wrapper_program(
+        Generator("inputs", family.generator), methods, calls=rounds, seed=len(family.name)
+    )
     digest = client.upload(Suite(("",), (None,)))
     (run,) = client.run_many([RunRequest(source, digest, returns_output=True)])
-    inputs = harness.read(run.results[0].output, expected=rounds * len(methods))
+    inputs = harness.parse_inputs(run.results[0].output, expected=rounds * len(methods))
     if isinstance(inputs, str):
         raise RuntimeError(f"{family.name}: {inputs}: {run.results[0].detail}")
     return inputs
