@@ -40,7 +40,7 @@ def export_split(builder: tfds.core.DatasetBuilder, split: str, *, path: pathlib
     """Writes a split, a few rows at a time, under a temporary name first; returns how many problems it has."""
     rows, writer, temporary = 0, None, path.with_suffix(".part")
     for batch in _batches(builder.as_data_source(split=split)):
-        table = pyarrow.Table.from_pylist(batch, arrow_schema=arrow_schema(builder.info.features))
+        table = pyarrow.Table.from_pylist(batch, schema=arrow_schema(builder.info.features))
         writer = writer or pyarrow.parquet.ParquetWriter(temporary, table.schema, compression="zstd")
         writer.write_table(table)
         rows += len(batch)

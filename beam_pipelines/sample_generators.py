@@ -92,8 +92,7 @@ def completion_line(caller: endpoint.ChatClient, question: GeneratorRequest, *, 
     try:
         completion = caller.complete(question.prompt, seed=question.seed)
     except (endpoint.GarbledAnswerError, endpoint.RefusedRequestError) as error:
-        outcome = type(error).__name__.lower()
-        return line | {"outcome": outcome, "detail": str(error), "completion": None, "program": None}
+        return line | {"outcome": error.outcome, "detail": str(error), "completion": None, "program": None}
     program = generator_prompt.generator_program_of(completion)
     return line | {"outcome": "program" if program else "no_program", "completion": completion, "program": program}
 

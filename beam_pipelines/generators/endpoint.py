@@ -18,9 +18,13 @@ LONGEST_DETAIL = 200
 class GarbledAnswerError(ValueError):
     """The endpoint answered, but not with a completion."""
 
+    outcome = "garbage"
+
 
 class RefusedRequestError(ValueError):
     """The endpoint will never answer this request, whatever it does with others."""
+
+    outcome = "refused"
 
 
 @dataclasses.dataclass(frozen=True)

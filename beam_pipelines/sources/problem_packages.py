@@ -66,7 +66,7 @@ def problem_from_package(package: pathlib.Path) -> Problem:
         rating=0,
         time_limit_s=_time_limit_s(package, limits),
         memory_limit_bytes=int(optional_field(limits, "memory", int, DEFAULT_MEMORY_MIB)) << 20,
-        checker_of_manifest=checker_of_manifest(manifest),
+        checker=checker_of_manifest(manifest),
         solutions=solutions,
         tests=tuple(_tests(package)),
         generators=tuple(
