@@ -28,10 +28,10 @@ class CampaignError(ValueError):
     """A file cannot be used; the message names it, and line and field where there are any."""
 
 
-class Campaign(NamedTuple):
+class CalibrationCampaign(NamedTuple):
     """What one campaign measured, what it found, and how many of its tests were left out."""
 
-    pairs: calibration.Pairs
+    pairs: calibration.DurationPairs
     found: calibration.Calibration
     left_out: int = 0
 
@@ -65,7 +65,9 @@ def _is_entry(entry: object) -> bool:
     )
 
 
-def measure(connected: client.Client, entries: Sequence[dict], *, repeats: int, limit_s: float) -> Campaign:
+def run_campaign(
+    connected: client.Client, entries: Sequence[dict], *, repeats: int, limit_s: float
+) -> CalibrationCampaign:
     """Runs every entry again and fits; tests that do not succeed, or were timed in a degraded moment, are left out."""
     requests = []
     for entry in entries:
@@ -81,8 +83,8 @@ def measure(connected: client.Client, entries: Sequence[dict], *, repeats: int, 
         if result.verdict is Verdict.SUCCESS and entry["stored_s"][result.test] > 0
     ]
     left_out = sum(len(entry["inputs"]) for entry in entries) - len(rows)
-    pairs = calibration.Pairs(*map(np.array, zip(*rows, strict=True))) if rows else _no_pairs()
-    return Campaign(pairs, calibration.calibrate(pairs, measured_under=connected.measured_under), left_out)
+    pairs = calibration.DurationPairs(*map(np.array, zip(*rows, strict=True))) if rows else _no_pairs()
+    return CalibrationCampaign(pairs, calibration.calibrate(pairs, measured_under=connected.measured_under), left_out)
 
 
 def _answers(connected: client.Client, requests: Sequence[RunRequest]) -> list:
@@ -93,12 +95,12 @@ def _answers(connected: client.Client, requests: Sequence[RunRequest]) -> list:
         return connected.run_many(requests, on_result=lambda _: bar.advance(task))
 
 
-def _no_pairs() -> calibration.Pairs:
-    return calibration.Pairs(*(np.zeros(0) for _ in calibration.Pairs._fields))
+def _no_pairs() -> calibration.DurationPairs:
+    return calibration.DurationPairs(*(np.zeros(0) for _ in calibration.DurationPairs._fields))
 
 
-def write(directory: pathlib.Path, campaign: Campaign) -> None:
-    """Pairs, calibration and plots."""
+def write_campaign(directory: pathlib.Path, campaign: CalibrationCampaign) -> None:
+    """Write the pairs, the calibration and plots."""
     from sandbox.timing import campaign_plots
 
     pairs, found, _ = campaign
@@ -112,22 +114,25 @@ def write(directory: pathlib.Path, campaign: Campaign) -> None:
     campaign_plots.residuals(directory / "residuals.png", pairs, found)
 
 
-def read(path: pathlib.Path) -> Campaign:
-    """What `write` wrote, by its `calibration.json` or its directory; raises CampaignError for anything else."""
+def read_campaign(path: pathlib.Path) -> CalibrationCampaign:
+    """Read what `write_campaign` wrote, by its `calibration.json` or its directory.
+
+    Raises CampaignError for anything else.
+    """
     path = path / "calibration.json" if path.is_dir() else path
     pairs_path = path.with_name("pairs.jsonl")
     try:
         value = json.loads(path.read_text())
         value.pop("version", None)
         rows = [json.loads(line) for line in pairs_path.read_text().splitlines()]
-        names = [name for name in calibration.Pairs._fields if name in rows[0]]
-        pairs = calibration.Pairs(**{name: np.array([row[name] for row in rows]) for name in names})
-        return Campaign(pairs, calibration.from_dict(value))
+        names = [name for name in calibration.DurationPairs._fields if name in rows[0]]
+        pairs = calibration.DurationPairs(**{name: np.array([row[name] for row in rows]) for name in names})
+        return CalibrationCampaign(pairs, calibration.calibration_from_dict(value))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise CampaignError(f"{path}: expected the results of an earlier campaign ({error!r})") from None
 
 
-def summary_of(campaign: Campaign, old: Campaign | None) -> dict[str, object]:
+def summary_of(campaign: CalibrationCampaign, old: CalibrationCampaign | None) -> dict[str, object]:
     """What a reader wants first; with an older campaign also how far the affine map has moved since."""
     pairs, found, left_out = campaign
     alpha, beta_s = calibration.affine_intervals(pairs)
@@ -175,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--compare", type=pathlib.Path, help="calibration.json of an earlier campaign")
     flags = parser.parse_args(arguments)
     try:
-        summary = run(flags)
+        summary = calibrate_service(flags)
     except (OSError, ValueError) as error:
         print(f"sandbox.calibrate: {error}", file=sys.stderr)
         return 2
@@ -186,16 +191,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run(flags: argparse.Namespace) -> dict[str, object]:
+def calibrate_service(flags: argparse.Namespace) -> dict[str, object]:
     """The whole campaign; returns what it also writes as `summary.json`."""
-    old = read(flags.compare) if flags.compare else None
+    old = read_campaign(flags.compare) if flags.compare else None
     entries = read_entries(flags.campaign)
     flags.output.mkdir(parents=True, exist_ok=True)
     unfinished = flags.output / "unfinished.sqlite"
     # A campaign measures as things are: the fallback's runs on this machine have no place in it (L2492).
     with client.connect(flags.address, workers=flags.workers, store=unfinished, fallback_policy="discard") as connected:
-        campaign = measure(connected, entries, repeats=flags.repeats, limit_s=flags.limit_s)
-    write(flags.output, campaign)
+        campaign = run_campaign(connected, entries, repeats=flags.repeats, limit_s=flags.limit_s)
+    write_campaign(flags.output, campaign)
     summary = summary_of(campaign, old)
     if old:
         from sandbox.timing import campaign_plots

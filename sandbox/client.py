@@ -15,7 +15,7 @@ from typing import Protocol
 
 from sandbox.protocol import TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite, require
 from sandbox.service import fallback, health, pool
-from sandbox.service.fallback import Policy
+from sandbox.service.fallback import FallbackPolicy
 from sandbox.service.store import Store
 from sandbox.timing import checkers, drift
 
@@ -45,7 +45,7 @@ def connect(
     store: str | pathlib.Path | None = None,
     reuse: str = "always",
     token: str | None = None,
-    fallback_policy: str | Policy = "discard",
+    fallback_policy: str | FallbackPolicy = "discard",
 ) -> "Client":
     """A client, closed by `close` or at the end of a `with`.
 
@@ -53,8 +53,8 @@ def connect(
     URLs of servers separated by commas. `workers` is the number of programs that run, or are asked for, at the same
     time. `store` is a file of stored answers; with `reuse="always"` equal requests are answered from it, and equal
     requests of one batch are executed once. `token` is that of the servers, by default the one that the environment
-    variable OPTIMRL_SANDBOX_TOKEN holds. `fallback_policy`, a `Policy` or the name of one, says what becomes of a test
-    that the servers could not settle. Raises InvalidRequestError for what does not exist, OSError where nothing
+    variable OPTIMRL_SANDBOX_TOKEN holds. `fallback_policy`, a `FallbackPolicy` or the name of one, says what becomes of
+    a test that the servers could not settle. Raises InvalidRequestError for what does not exist, OSError where nothing
     answers.
     """
     require(isinstance(workers, int) and 1 <= workers <= 1024, "workers", workers, "a whole number in [1, 1024]")
@@ -65,7 +65,7 @@ def connect(
     return Client(service, store=Store(store) if store and reuse == "always" else None, reuse=reuse, threads=workers)
 
 
-def _service(address: str, *, workers: int, token: str, policy: Policy) -> Service:
+def _service(address: str, *, workers: int, token: str, policy: FallbackPolicy) -> Service:
     if address in pool.BACKENDS:
         return pool.open_pool(address, workers=workers)
     is_url = all(part.startswith(("http://", "https://")) for part in address.split(","))
@@ -76,7 +76,7 @@ def _service(address: str, *, workers: int, token: str, policy: Policy) -> Servi
     return remote.Remote(address.split(","), concurrency=workers, token=token, policy=policy)
 
 
-def map_of(answer: RunResult) -> drift.Map:
+def map_of(answer: RunResult) -> drift.AffineMap:
     """How seconds stored earlier read in the state of the service that gave this answer: slope * stored + offset_s.
 
     The identity until the service's probes have shown a lasting drift; see sandbox.timing.drift.
@@ -166,4 +166,4 @@ class Client:
         return answer
 
 
-__all__ = ["Client", "InvalidRequestError", "Policy", "connect", "map_of"]
+__all__ = ["Client", "FallbackPolicy", "InvalidRequestError", "connect", "map_of"]

@@ -79,7 +79,7 @@ def memory_layout() -> Finding:
     return Finding("memory layout", value, value != "random", advice)
 
 
-def load() -> Finding:
+def system_load() -> Finding:
     one_minute, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
     is_fit = one_minute <= 0.5 * cores
     return Finding("load", f"{one_minute:.1f} on {cores} cores", is_fit, "give the workers' cores to nothing else")
@@ -101,7 +101,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     clock_source,
     isolated_cores,
     memory_layout,
-    load,
+    system_load,
     instruction_counter,
 )
 # Without these alone a host still measures well; they are advice, not a verdict.

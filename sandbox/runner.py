@@ -185,7 +185,7 @@ class Runner:
 
     def _clean_scratch(self) -> None:
         for place in (self._home.scratch,) if self._home.uid is None else containment.SHARED_PLACES:
-            containment.empty(place)
+            containment.empty_directory(place)
         if self._home.uid is not None:
             containment.remove_sysv_objects(self._home.uid)
 

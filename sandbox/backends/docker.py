@@ -16,7 +16,7 @@ import docker
 
 from sandbox import bundle
 from sandbox.backends.local import host_name
-from sandbox.backends.worker import Worker
+from sandbox.backends.worker import SandboxWorker
 
 IMAGE = "optimrl-sandbox:1"
 LABEL = "optimrl.sandbox"
@@ -126,13 +126,13 @@ def require_image(image: str = IMAGE) -> str:
         raise DockerUnavailable(f"image {image} is missing: build it with `make sandbox-image`") from None
 
 
-def workers(count: int, *, image: str = IMAGE) -> list[Worker]:
+def docker_workers(count: int, *, image: str = IMAGE) -> list[SandboxWorker]:
     """`count` workers in containers, each pinned to a core of its own while there are enough."""
     require_image(image)
     cores = sorted(os.sched_getaffinity(0))
     pins = cores[:count] if count <= len(cores) else [None] * count
     return [
-        Worker(
+        SandboxWorker(
             f"docker-{n}",
             open_channel=lambda cpu=cpu, uid=FIRST_UID + n: DockerChannel(cpu=cpu, uid=uid, image=image),
         )
@@ -140,7 +140,7 @@ def workers(count: int, *, image: str = IMAGE) -> list[Worker]:
     ]
 
 
-def identity(image: str = IMAGE) -> dict[str, str]:
+def docker_identity(image: str = IMAGE) -> dict[str, str]:
     """What measures; the image by its content."""
     return {
         "service": "local",

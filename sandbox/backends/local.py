@@ -13,7 +13,7 @@ import tempfile
 import time
 
 from sandbox import bundle
-from sandbox.backends.worker import Worker
+from sandbox.backends.worker import SandboxWorker
 
 _LOG = logging.getLogger(__name__)
 STOP_S = 5.0
@@ -64,15 +64,17 @@ class LocalChannel:
         self._directory.cleanup()
 
 
-def workers(count: int) -> list[Worker]:
+def local_workers(count: int) -> list[SandboxWorker]:
     """`count` workers, one for each core while there are enough; with more of them nothing is pinned."""
     _LOG.info("local sandbox with %d workers: no container around programs, for trusted code", count)
     cores = sorted(os.sched_getaffinity(0))
     pins = cores[:count] if count <= len(cores) else [None] * count
-    return [Worker(f"local-{n}", open_channel=lambda cpu=cpu: LocalChannel(cpu=cpu)) for n, cpu in enumerate(pins)]
+    return [
+        SandboxWorker(f"local-{n}", open_channel=lambda cpu=cpu: LocalChannel(cpu=cpu)) for n, cpu in enumerate(pins)
+    ]
 
 
-def identity() -> dict[str, str]:
+def local_identity() -> dict[str, str]:
     """What measures: enough to tell whether two durations came from comparable places."""
     return {
         "service": "local",

@@ -32,7 +32,7 @@ class Channel(Protocol):
     def close(self) -> None: ...
 
 
-class Worker:
+class SandboxWorker:
     """One runner with the inputs and the program that it holds; started when first needed, replaced after `stop`."""
 
     def __init__(self, name: str, *, open_channel: Callable[[], Channel]) -> None:

@@ -77,7 +77,7 @@ def become_user(uid: int, *, processes: int) -> None:
     os.umask(0o077)
 
 
-def empty(directory: str) -> None:
+def empty_directory(directory: str) -> None:
     """Removes whatever a run left in a directory, however deep: what a folder holds moves up before it goes."""
     moved = 0
     for _ in range(MOST_SWEEPS):

@@ -56,7 +56,7 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def forked(text: str) -> Callable[[], int]:
+def in_forked_interpreter(text: str) -> Callable[[], int]:
     """Python in the process as it is: nothing starts anew, so that only the program's own time is measured."""
     code = _compiled(text)
     streams = (
@@ -69,7 +69,7 @@ def forked(text: str) -> Callable[[], int]:
     return functools.partial(_run_as_main, code, streams)
 
 
-def fresh(text: str) -> Callable[[], int]:
+def in_fresh_interpreter(text: str) -> Callable[[], int]:
     """Python in a fresh interpreter."""
     _compiled(text)
     return functools.partial(_interpret, sys.executable)
@@ -142,8 +142,8 @@ def _status_of(code: object) -> int:
 _CHECK = "import sys; compile(sys.stdin.read(), 'program.py', 'exec')"
 # Further languages are further entries; the image has to have their tools.
 LANGUAGES = {
-    "python3": Language(forked),
-    "python3_fresh": Language(fresh, needs_file=True),
+    "python3": Language(in_forked_interpreter),
+    "python3_fresh": Language(in_fresh_interpreter, needs_file=True),
     "pypy3": Language(
         lambda _: functools.partial(_interpret, "/usr/bin/pypy3"),
         tool=("/usr/bin/pypy3", "-c", _CHECK),

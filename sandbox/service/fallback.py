@@ -1,7 +1,8 @@
 """What becomes of a test that the service could not settle, or timed in a bad moment (paper L2243-L2257, L2450-L2470).
 
 Pure. Seconds of this machine never stand for seconds of the service: a run on this machine may settle whether a program
-is correct, never how fast it is. The paper's alternatives are fields of `Policy`; POLICIES names the usual ones.
+is correct, never how fast it is. The paper's alternatives are fields of `FallbackPolicy`; POLICIES names the usual
+ones.
 """
 
 import dataclasses
@@ -13,23 +14,25 @@ from sandbox.service import health
 Conversion = Callable[[TestResult, TestResult, float], TestResult]
 
 
-def discard(fault: TestResult, local: TestResult, limit_s: float) -> TestResult:
+def keep_fault(fault: TestResult, local: TestResult, limit_s: float) -> TestResult:
     """The test stays a fault, which masks the rollout."""
     return fault
 
 
-def keep(fault: TestResult, local: TestResult, limit_s: float) -> TestResult:
+def keep_local_verdict(fault: TestResult, local: TestResult, limit_s: float) -> TestResult:
     """The verdict of this machine stands; its seconds become the limit, because they say nothing about the service."""
     return dataclasses.replace(local, wall_s=limit_s, cpu_s=limit_s, wall_std_s=0.0)
 
 
-def timeout(fault: TestResult, local: TestResult, limit_s: float) -> TestResult:
+def count_as_timeout(fault: TestResult, local: TestResult, limit_s: float) -> TestResult:
     """A success of this machine counts as a timeout at the limit, any other verdict as what it is."""
     verdict = Verdict.TIME_LIMIT if local.verdict is Verdict.SUCCESS else local.verdict
-    return dataclasses.replace(keep(fault, local, limit_s), verdict=verdict, detail=local.detail or fault.detail)
+    return dataclasses.replace(
+        keep_local_verdict(fault, local, limit_s), verdict=verdict, detail=local.detail or fault.detail
+    )
 
 
-CONVERSIONS: dict[str, Conversion] = {"discard": discard, "keep": keep, "timeout": timeout}
+CONVERSIONS: dict[str, Conversion] = {"discard": keep_fault, "keep": keep_local_verdict, "timeout": count_as_timeout}
 # To keep a success on an optimization test would need its seconds, which nobody has.
 CHOICES = {
     "correctness": ("discard", "keep", "timeout"),
@@ -43,7 +46,7 @@ HARD_FAILURES = frozenset(Verdict) - {Verdict.SUCCESS, Verdict.TIME_LIMIT, Verdi
 
 
 @dataclasses.dataclass(frozen=True)
-class Policy:
+class FallbackPolicy:
     """What a client does about a service that does not settle a test or is not itself.
 
     `correctness` and `optimization` say what a verdict of this machine is worth on tests of that category: nothing
@@ -69,38 +72,38 @@ class Policy:
         require(is_short, "fallback_policy.retries", self.retries, f"a whole number in [0, {MOST_RETRIES}]")
 
 
-POLICIES: dict[str, Policy] = {
-    "discard": Policy(),
+POLICIES: dict[str, FallbackPolicy] = {
+    "discard": FallbackPolicy(),
     # The paper's: a local success settles correctness, and on an optimization test is a timeout.
-    "conservative": Policy(correctness="keep", optimization="timeout"),
-    "correctness_only": Policy(correctness="keep"),
+    "conservative": FallbackPolicy(correctness="keep", optimization="timeout"),
+    "correctness_only": FallbackPolicy(correctness="keep"),
 }
 
 
-def policy_of(value: str | Policy) -> Policy:
+def policy_of(value: str | FallbackPolicy) -> FallbackPolicy:
     """A policy, or the one of that name; raises InvalidRequestError for a name that is none."""
-    if isinstance(value, Policy):
+    if isinstance(value, FallbackPolicy):
         return value
-    require(value in POLICIES, "fallback_policy", value, f"one of {', '.join(POLICIES)}, or a Policy")
+    require(value in POLICIES, "fallback_policy", value, f"one of {', '.join(POLICIES)}, or a FallbackPolicy")
     return POLICIES[value]
 
 
-def unsettled(request: RunRequest, result: RunResult) -> tuple[int, ...]:
+def unsettled_tests(request: RunRequest, result: RunResult) -> tuple[int, ...]:
     """Tests that still need a verdict: none after a definite failure where the request stops at the first (L2248)."""
     if request.stops_early and any(item.verdict in HARD_FAILURES for item in result.results):
         return ()
     return tuple(item.test for item in result.results if item.verdict is Verdict.SANDBOX_FAULT)
 
 
-def worth_running(request: RunRequest, tests: tuple[int, ...], *, policy: Policy) -> tuple[int, ...]:
+def worth_running(request: RunRequest, tests: tuple[int, ...], *, policy: FallbackPolicy) -> tuple[int, ...]:
     """Those of `tests` on which a verdict of this machine would count; none where nobody said what times matter."""
     if request.optimization_tests is None:
         return ()
-    return tuple(test for test in tests if _conversion(request, test, policy) is not discard)
+    return tuple(test for test in tests if _conversion(request, test, policy) is not keep_fault)
 
 
 def reported(
-    request: RunRequest, result: RunResult, local: Mapping[int, TestResult], *, policy: Policy
+    request: RunRequest, result: RunResult, local: Mapping[int, TestResult], *, policy: FallbackPolicy
 ) -> tuple[TestResult, ...]:
     """What to report for every test, given the runs of this machine by test.
 
@@ -130,6 +133,6 @@ def quarantined(request: RunRequest, item: TestResult, measured_under: Mapping[s
     return TestResult(item.test, Verdict.SANDBOX_FAULT, 0.0, runs=item.runs, worker=item.worker, detail=detail)
 
 
-def _conversion(request: RunRequest, test: int, policy: Policy) -> Conversion:
+def _conversion(request: RunRequest, test: int, policy: FallbackPolicy) -> Conversion:
     is_optimization = test in request.optimization_tests
     return CONVERSIONS[policy.optimization if is_optimization else policy.correctness]

@@ -13,7 +13,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 
-from sandbox.backends.worker import Worker, WorkerLost
+from sandbox.backends.worker import SandboxWorker, WorkerLost
 from sandbox.inside.languages import LANGUAGES
 from sandbox.protocol import RunRequest, RunResult, Suite, TestResult, Verdict, require
 from sandbox.service import health
@@ -42,7 +42,7 @@ class Pool:
     """Workers with a life; safe to use from several threads."""
 
     def __init__(
-        self, workers: Sequence[Worker], *, measured_under: dict[str, str], settings: PoolSettings | None = None
+        self, workers: Sequence[SandboxWorker], *, measured_under: dict[str, str], settings: PoolSettings | None = None
     ) -> None:
         self.workers = list(workers)
         self.measured_under = measured_under
@@ -52,7 +52,7 @@ class Pool:
         self._suites = Suites(characters=self._settings.suite_characters)
         self._lock = threading.Lock()
         self._is_closing = threading.Event()
-        self._idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        self._idle: queue.SimpleQueue[SandboxWorker] = queue.SimpleQueue()
         for worker in self.workers:
             self._idle.put(worker)
         self._threads = concurrent.futures.ThreadPoolExecutor(len(self.workers), thread_name_prefix="sandbox")
@@ -119,7 +119,7 @@ class Pool:
         faults = tuple(TestResult(t, Verdict.SANDBOX_FAULT, 0.0, worker=worker.name, detail=reason) for t in tests)
         return RunResult(request.sha256, faults, self.measured_under)
 
-    def _return(self, worker: Worker, *, is_suspect: bool) -> None:
+    def _return(self, worker: SandboxWorker, *, is_suspect: bool) -> None:
         """Recycles a worn worker; a worker that fails again and again rests while others are there."""
         if worker.run_count >= self._settings.recycle_after:
             worker.stop()
@@ -143,14 +143,14 @@ def open_pool(backend: str, *, workers: int, settings: PoolSettings | None = Non
 def _local(workers: int, settings: PoolSettings | None) -> Pool:
     from sandbox.backends import local
 
-    return Pool(local.workers(workers), measured_under=local.identity(), settings=settings)
+    return Pool(local.local_workers(workers), measured_under=local.local_identity(), settings=settings)
 
 
 def _docker(workers: int, settings: PoolSettings | None) -> Pool:
     # Imported here, because the SDK is slow to import and trusted code does not need it.
     from sandbox.backends import docker
 
-    return Pool(docker.workers(workers), measured_under=docker.identity(), settings=settings)
+    return Pool(docker.docker_workers(workers), measured_under=docker.docker_identity(), settings=settings)
 
 
 BACKENDS: dict[str, Callable[[int, PoolSettings | None], Pool]] = {"local": _local, "docker": _docker}

@@ -47,7 +47,7 @@ class Remote:
         *,
         concurrency: int,
         token: str = "",
-        policy: fallback.Policy,
+        policy: fallback.FallbackPolicy,
         suite_characters: int = SUITE_CHARACTERS,
     ) -> None:
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
@@ -93,7 +93,7 @@ class Remote:
 
     def _answer(self, request: RunRequest, suite: Suite) -> RunResult:
         result = self._asked(request, suite)
-        pending = fallback.unsettled(request, result)
+        pending = fallback.unsettled_tests(request, result)
         is_degraded = bool(health.degraded_by(result.measured_under))
         self._count(requests=1, unsettled=int(bool(pending)), degraded=int(is_degraded))
         with self._lock:

@@ -7,16 +7,17 @@ time. A calibration carries what it was measured under, so that datasets, reward
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 SMALLEST_S = 1e-6
 DRAWS = 2000
 
 
-class Pairs(NamedTuple):
+class DurationPairs(NamedTuple):
     """Durations [n] of the same program on the same test, stored and fresh, and the problem [n] each belongs to.
 
     `test` and `program` [n] name both within everything; only leaderboards need them.
@@ -28,12 +29,12 @@ class Pairs(NamedTuple):
     test: np.ndarray | None = None
     program: np.ndarray | None = None
 
-    def where(self, is_kept: np.ndarray) -> "Pairs":
+    def where(self, is_kept: np.ndarray) -> "DurationPairs":
         """The pairs that a mask [n] keeps."""
-        return Pairs(*(None if column is None else column[is_kept] for column in self))
+        return DurationPairs(*(None if column is None else column[is_kept] for column in self))
 
 
-class Family(NamedTuple):
+class CurveFamily(NamedTuple):
     """`fit` takes (stored, fresh) and returns coefficients; `apply` takes coefficients and stored seconds."""
 
     fit: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -50,11 +51,11 @@ def _fit_power(stored_s: np.ndarray, fresh_s: np.ndarray) -> np.ndarray:
     return np.array([exponent, factor])
 
 
-FAMILIES: dict[str, Family] = {
-    "multiplicative": Family(_fit_multiplicative, lambda c, x: c[0] * x),
-    "power": Family(_fit_power, lambda c, x: np.exp(c[1]) * np.maximum(x, SMALLEST_S) ** c[0]),
-    "affine": Family(lambda x, y: np.polyfit(x, y, 1), np.polyval),
-    "polynomial": Family(lambda x, y: np.polyfit(x, y, 2), np.polyval),
+FAMILIES: dict[str, CurveFamily] = {
+    "multiplicative": CurveFamily(_fit_multiplicative, lambda c, x: c[0] * x),
+    "power": CurveFamily(_fit_power, lambda c, x: np.exp(c[1]) * np.maximum(x, SMALLEST_S) ** c[0]),
+    "affine": CurveFamily(lambda x, y: np.polyfit(x, y, 1), np.polyval),
+    "polynomial": CurveFamily(lambda x, y: np.polyfit(x, y, 2), np.polyval),
 }
 
 
@@ -65,21 +66,21 @@ class Quality(NamedTuple):
     rmse_s: float
 
 
-def quality(fresh_s: np.ndarray, predicted_s: np.ndarray) -> Quality:
+def fit_quality(fresh_s: np.ndarray, predicted_s: np.ndarray) -> Quality:
     """Agreement of predicted with fresh seconds; R² is 0 where all fresh seconds are equal."""
     residual = float(np.sum((fresh_s - predicted_s) ** 2))
     total = float(np.sum((fresh_s - fresh_s.mean()) ** 2))
     return Quality(1.0 - residual / total if total > 0 else 0.0, float(np.sqrt(residual / len(fresh_s))))
 
 
-def cross_validated(pairs: Pairs, family: str) -> Quality:
+def cross_validated(pairs: DurationPairs, family: str) -> Quality:
     """Quality on problems left out one at a time; needs pairs of at least two problems."""
     predicted_s = np.empty_like(pairs.fresh_s)
     for problem in np.unique(pairs.problem):
         is_left_out = pairs.problem == problem
         coefficients = FAMILIES[family].fit(pairs.stored_s[~is_left_out], pairs.fresh_s[~is_left_out])
         predicted_s[is_left_out] = FAMILIES[family].apply(coefficients, pairs.stored_s[is_left_out])
-    return quality(pairs.fresh_s, predicted_s)
+    return fit_quality(pairs.fresh_s, predicted_s)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +118,7 @@ class Calibration:
         return f"calibration-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def calibrate(pairs: Pairs, *, measured_under: dict[str, str]) -> Calibration:
+def calibrate(pairs: DurationPairs, *, measured_under: dict[str, str]) -> Calibration:
     """Fits all families; raises ValueError where there are too few pairs or problems to judge a fit."""
     problems = len(np.unique(pairs.problem))
     if problems < 2 or len(pairs.stored_s) < 4:
@@ -126,14 +127,14 @@ def calibrate(pairs: Pairs, *, measured_under: dict[str, str]) -> Calibration:
     return Calibration(fits, len(pairs.stored_s), problems, measured_under)
 
 
-def _fit(pairs: Pairs, family: str) -> Fit:
+def _fit(pairs: DurationPairs, family: str) -> Fit:
     coefficients = FAMILIES[family].fit(pairs.stored_s, pairs.fresh_s)
-    seen = quality(pairs.fresh_s, FAMILIES[family].apply(coefficients, pairs.stored_s))
+    seen = fit_quality(pairs.fresh_s, FAMILIES[family].apply(coefficients, pairs.stored_s))
     unseen = cross_validated(pairs, family)
     return Fit(tuple(map(float, coefficients)), seen.r_squared, seen.rmse_s, unseen.r_squared, unseen.rmse_s)
 
 
-def from_dict(value: dict) -> Calibration:
+def calibration_from_dict(value: dict) -> Calibration:
     """Reads what `dataclasses.asdict` wrote."""
     fits = {name: Fit(**{**fit, "coefficients": tuple(fit["coefficients"])}) for name, fit in value["fits"].items()}
     return Calibration(**{**value, "fits": fits})
@@ -150,7 +151,7 @@ class Interval(NamedTuple):
         return self.low <= 0.0 <= self.high
 
 
-def affine_draws(pairs: Pairs, *, problems: np.ndarray, seed: int = 0) -> np.ndarray:
+def affine_draws(pairs: DurationPairs, *, problems: np.ndarray, seed: int = 0) -> np.ndarray:
     """Affine maps (alpha, beta) [draws, 2] of `problems` drawn anew with replacement; nan where a draw fixes no line.
 
     The problem is the unit, because pairs of one problem share what is odd about it. The same problems and seed give
@@ -166,7 +167,7 @@ def affine_draws(pairs: Pairs, *, problems: np.ndarray, seed: int = 0) -> np.nda
     return np.stack([alpha, (sy - alpha * sx) / n], axis=1)
 
 
-def affine_intervals(pairs: Pairs) -> tuple[Interval, Interval]:
+def affine_intervals(pairs: DurationPairs) -> tuple[Interval, Interval]:
     """95 % intervals of alpha and beta, by a bootstrap over problems."""
     return _intervals(affine_draws(pairs, problems=np.unique(pairs.problem)))
 
@@ -184,7 +185,7 @@ class Movement(NamedTuple):
         return not (self.alpha_change.holds_zero and self.beta_change_s.holds_zero)
 
 
-def movement(old: Pairs, new: Pairs) -> Movement:
+def movement(old: DurationPairs, new: DurationPairs) -> Movement:
     """95 % intervals of the change of alpha and beta; raises ValueError where fewer than 2 problems are in common."""
     problems = np.intersect1d(old.problem, new.problem)
     if len(problems) < 2:
@@ -197,7 +198,7 @@ def _intervals(draws: np.ndarray) -> tuple[Interval, Interval]:
     return tuple(Interval(*map(float, np.nanpercentile(column, (2.5, 97.5)))) for column in draws.T)
 
 
-def leaderboard_spearman(pairs: Pairs, stored_s: np.ndarray) -> float:
+def leaderboard_spearman(pairs: DurationPairs, stored_s: np.ndarray) -> float:
     """Do programs stand in the same order among references with seconds `stored_s` [n] as among fresh ones?
 
     Every program in turn is the candidate: on each of its tests its fresh seconds take a place among those of the other
@@ -205,10 +206,10 @@ def leaderboard_spearman(pairs: Pairs, stored_s: np.ndarray) -> float:
     company; 0 where there are fewer than two of them.
     """
     given, fresh = (_mean_places(pairs, among_s) for among_s in (stored_s, pairs.fresh_s))
-    return spearman(given, fresh) if len(given) > 1 else 0.0
+    return rank_correlation(given, fresh) if len(given) > 1 else 0.0
 
 
-def _mean_places(pairs: Pairs, among_s: np.ndarray) -> np.ndarray:
+def _mean_places(pairs: DurationPairs, among_s: np.ndarray) -> np.ndarray:
     """Mean share of the other programs that are faster, for each program that shares a test with another."""
     place = np.full(len(among_s), np.nan)
     for test in np.unique(pairs.test):
@@ -220,14 +221,8 @@ def _mean_places(pairs: Pairs, among_s: np.ndarray) -> np.ndarray:
     return np.array([place[has_place & (pairs.program == one)].mean() for one in np.unique(pairs.program[has_place])])
 
 
-def spearman(left: Sequence[float], right: Sequence[float]) -> float:
-    """Rank correlation with mean ranks for ties; 0 where one side is constant."""
-    ranks = [_ranks(np.asarray(values, float)) for values in (left, right)]
-    if min(np.ptp(rank) for rank in ranks) == 0:
+def rank_correlation(left: np.ndarray, right: np.ndarray) -> float:
+    """Spearman's rank correlation; 0 where one side is constant, for which it is not defined."""
+    if min(np.ptp(left), np.ptp(right)) == 0:
         return 0.0
-    return float(np.corrcoef(*ranks)[0, 1])
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    ordered = np.sort(values)
-    return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right") - 1) / 2
+    return float(stats.spearmanr(left, right).statistic)

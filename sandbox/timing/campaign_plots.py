@@ -10,7 +10,7 @@ from sandbox.timing import calibration
 DPI = 120
 
 
-def families(path: pathlib.Path, pairs: calibration.Pairs, found: calibration.Calibration) -> None:
+def families(path: pathlib.Path, pairs: calibration.DurationPairs, found: calibration.Calibration) -> None:
     """Fresh against stored seconds, and the four fits."""
     drawing, axes = _axes()
     axes.scatter(pairs.stored_s, pairs.fresh_s, s=8, alpha=0.5, color="0.4")
@@ -23,7 +23,7 @@ def families(path: pathlib.Path, pairs: calibration.Pairs, found: calibration.Ca
     drawing.savefig(path, dpi=DPI)
 
 
-def comparison(path: pathlib.Path, *campaigns: tuple[calibration.Pairs, calibration.Calibration]) -> None:
+def comparison(path: pathlib.Path, *campaigns: tuple[calibration.DurationPairs, calibration.Calibration]) -> None:
     """Pairs and affine maps of several campaigns in one figure, the older ones first."""
     drawing, axes = _axes()
     longest_s = max(pairs.stored_s.max() for pairs, _ in campaigns)
@@ -37,7 +37,7 @@ def comparison(path: pathlib.Path, *campaigns: tuple[calibration.Pairs, calibrat
     drawing.savefig(path, dpi=DPI)
 
 
-def residuals(path: pathlib.Path, pairs: calibration.Pairs, found: calibration.Calibration) -> None:
+def residuals(path: pathlib.Path, pairs: calibration.DurationPairs, found: calibration.Calibration) -> None:
     """What the affine map leaves, problem by problem: a problem off zero is one that the map does not fit."""
     drawing, axes = _axes()
     left_ms = 1e3 * (pairs.fresh_s - found.alpha * pairs.stored_s - found.beta)

@@ -22,7 +22,7 @@ OFFSET_S = 0.01
 SUSTAINED = 3
 
 
-class Map(NamedTuple):
+class AffineMap(NamedTuple):
     """Seconds now = slope * seconds then + offset_s."""
 
     slope: float = 1.0
@@ -46,19 +46,19 @@ class Map(NamedTuple):
             return {}
         return {"calibration": self.version, "slope": repr(self.slope), "offset_s": repr(self.offset_s)}
 
-    def of(self, then_s: Sequence[float]) -> tuple[float, ...]:
+    def apply(self, then_s: Sequence[float]) -> tuple[float, ...]:
         return tuple(self.slope * seconds + self.offset_s for seconds in then_s)
 
 
-IDENTITY = Map()
+IDENTITY = AffineMap()
 
 
-def map_under(measured_under: Mapping[str, str]) -> Map:
+def map_under(measured_under: Mapping[str, str]) -> AffineMap:
     """The map from stored seconds to those of an answer, read from its stamp; the identity where none is named."""
-    return Map(float(measured_under.get("slope", 1.0)), float(measured_under.get("offset_s", 0.0)))
+    return AffineMap(float(measured_under.get("slope", 1.0)), float(measured_under.get("offset_s", 0.0)))
 
 
-def fitted(then_s: Sequence[float], now_s: Sequence[float]) -> Map:
+def fit_affine_map(then_s: Sequence[float], now_s: Sequence[float]) -> AffineMap:
     """The map between two measurements of the same programs, by the median slope of all pairs (Theil and Sen).
 
     One program of five may be off by any amount. Raises StatisticsError unless two durations differ.
@@ -69,7 +69,7 @@ def fitted(then_s: Sequence[float], now_s: Sequence[float]) -> Map:
         if late != early
     ]
     slope = statistics.median(rises)
-    return Map(slope, statistics.median(now - slope * then for then, now in zip(then_s, now_s, strict=True)))
+    return AffineMap(slope, statistics.median(now - slope * then for then, now in zip(then_s, now_s, strict=True)))
 
 
 class Watch(NamedTuple):
@@ -81,7 +81,7 @@ class Watch(NamedTuple):
 
     first_s: tuple[float, ...] = ()
     recent: tuple[tuple[float, ...], ...] = ()
-    current: Map = IDENTITY
+    current: AffineMap = IDENTITY
     is_accepted: bool = True
 
     def after(self, newest_s: Sequence[float]) -> "Watch":
@@ -95,17 +95,17 @@ class Watch(NamedTuple):
             return seen._replace(first_s=lowest_s)
         if not all(seen._departure(probe_s).is_alarming for probe_s in seen.recent):
             return seen
-        return Watch(self.first_s, (lowest_s,), fitted(self.first_s, lowest_s), is_accepted=False)
+        return Watch(self.first_s, (lowest_s,), fit_affine_map(self.first_s, lowest_s), is_accepted=False)
 
     @property
-    def newest(self) -> Map | None:
+    def newest(self) -> AffineMap | None:
         """The newest probe beside the first ones; None before there are any."""
-        return fitted(self.first_s, self.recent[-1]) if self.first_s and self.recent else None
+        return fit_affine_map(self.first_s, self.recent[-1]) if self.first_s and self.recent else None
 
     @property
     def is_degraded(self) -> bool:
         """True while the newest probe is not what the current map says: seconds of now belong to no known state."""
         return bool(self.first_s and self.recent) and self._departure(self.recent[-1]).is_alarming
 
-    def _departure(self, probe_s: Sequence[float]) -> Map:
-        return fitted(self.current.of(self.first_s), probe_s)
+    def _departure(self, probe_s: Sequence[float]) -> AffineMap:
+        return fit_affine_map(self.current.apply(self.first_s), probe_s)

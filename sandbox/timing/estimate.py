@@ -39,7 +39,7 @@ class Timing(NamedTuple):
     instructions: int | None = None
 
 
-def unsettled(
+def tests_to_repeat(
     timings: Mapping[int, Sequence[Timing]],
     *,
     precision: float,

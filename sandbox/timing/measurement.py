@@ -19,7 +19,7 @@ DETAIL_CHARACTERS = 400
 AHEAD = 8
 
 
-class Worker(Protocol):
+class ProgramExecutor(Protocol):
     name: str
     fastest_probe_s: float
     is_layout_fixed: bool
@@ -31,7 +31,7 @@ class Worker(Protocol):
     ) -> Iterator[Mapping[str, object]]: ...
 
 
-def measure(worker: Worker, request: RunRequest, suite: Suite) -> tuple[TestResult, ...]:
+def measure(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> tuple[TestResult, ...]:
     """Results of all tests of a request, in the order asked for; stops at the first failure where it is told to."""
     tests = range(len(suite.inputs)) if request.tests is None else request.tests
     error = worker.compile(request.program, language=request.language)
@@ -47,13 +47,13 @@ def measure(worker: Worker, request: RunRequest, suite: Suite) -> tuple[TestResu
     return estimate.estimated(results, timings, fastest_probe_s=worker.fastest_probe_s, floor_share=floor_share)
 
 
-def _repeat(worker: Worker, request: RunRequest, suite: Suite, *, timings: dict[int, list[Timing]]) -> None:
+def _repeat(worker: ProgramExecutor, request: RunRequest, suite: Suite, *, timings: dict[int, list[Timing]]) -> None:
     """Spends the executions that are left, in rounds over the tests that need them."""
     decisions_s = _decisions_s(request, suite)
     left = (request.repeats - 1) * len(timings)
     executions = dict.fromkeys(timings, 1)
     while left > 0:
-        needy = estimate.unsettled(timings, precision=request.precision, decisions_s=decisions_s)
+        needy = estimate.tests_to_repeat(timings, precision=request.precision, decisions_s=decisions_s)
         needy = [test for test in needy if executions[test] < estimate.MOST_SHARES * request.repeats][:left]
         if not needy:
             return
@@ -73,7 +73,7 @@ def _decisions_s(request: RunRequest, suite: Suite) -> dict[int, Collection[floa
 
 
 def _reports(
-    worker: Worker, request: RunRequest, suite: Suite, tests: Sequence[int]
+    worker: ProgramExecutor, request: RunRequest, suite: Suite, tests: Sequence[int]
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
     """Each test with the report of one run of it. Only where nothing stops early may runs be under way unasked for."""
     ahead = 1 if request.stops_early else AHEAD
@@ -86,7 +86,12 @@ def _timing(report: Mapping[str, object]) -> Timing:
 
 
 def _first_round(
-    worker: Worker, request: RunRequest, suite: Suite, *, tests: Sequence[int], timings: dict[int, list[Timing]]
+    worker: ProgramExecutor,
+    request: RunRequest,
+    suite: Suite,
+    *,
+    tests: Sequence[int],
+    timings: dict[int, list[Timing]],
 ) -> list[TestResult]:
     """One run of each test; `timings` receives those of the tests that succeed."""
     results = []

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy import stats
 
 from sandbox import client
 from sandbox.protocol import Limits, RunRequest, RunResult, Suite, Verdict
@@ -161,7 +162,7 @@ def calibrated_spearman(stored_and_fresh_s: np.ndarray) -> float:
     alpha, beta_s = calibration.FAMILIES["affine"].fit(stored_s[::2].ravel(), fresh_s[::2].ravel())
     mixed_s = fresh_s.copy()
     mixed_s[::2] = alpha * stored_s[::2] + beta_s
-    return calibration.spearman(stored_s.mean(axis=1), mixed_s.mean(axis=1))
+    return float(stats.spearmanr(stored_s.mean(axis=1), mixed_s.mean(axis=1)).statistic)
 
 
 def lost_jobs(sandbox: client.Client, *, jobs: int) -> dict[str, int]:

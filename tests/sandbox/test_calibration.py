@@ -9,14 +9,14 @@ import pytest
 from sandbox import calibrate
 from sandbox.protocol import RunResult, TestResult, Verdict
 from sandbox.timing import calibration
-from sandbox.timing.calibration import Pairs
+from sandbox.timing.calibration import DurationPairs
 
 
-def pairs_of(function, *, noise: float = 0.0, seed: int = 0) -> Pairs:
+def pairs_of(function, *, noise: float = 0.0, seed: int = 0) -> DurationPairs:
     random = np.random.default_rng(seed)
     stored_s = random.uniform(0.02, 2.0, 60)
     fresh_s = function(stored_s) * (1 + noise * random.standard_normal(60))
-    return Pairs(stored_s, fresh_s, np.arange(60) % 6)
+    return DurationPairs(stored_s, fresh_s, np.arange(60) % 6)
 
 
 MAPS = {
@@ -36,7 +36,9 @@ def test_each_family_recovers_its_own_map(family):
 
 
 def test_a_left_out_problem_is_predicted_from_the_others_alone():
-    pairs = Pairs(np.array([1.0, 2.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0, 6.0]), np.array(["a", "a", "b", "b"]))
+    pairs = DurationPairs(
+        np.array([1.0, 2.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0, 6.0]), np.array(["a", "a", "b", "b"])
+    )
     # Fitted on b, the factor is 3, on a it is 1: errors 2, 4, 2, 4 around fresh seconds of mean 3, so 1 - 40 / 14.
     found = calibration.cross_validated(pairs, "multiplicative")
     assert found == pytest.approx((1 - 40 / 14, np.sqrt(10)))
@@ -44,7 +46,7 @@ def test_a_left_out_problem_is_predicted_from_the_others_alone():
 
 def test_unrelated_durations_have_no_r_squared_on_unseen_problems():
     random = np.random.default_rng(1)
-    pairs = Pairs(random.uniform(size=60), random.uniform(size=60), np.arange(60) % 6)
+    pairs = DurationPairs(random.uniform(size=60), random.uniform(size=60), np.arange(60) % 6)
     assert calibration.calibrate(pairs, measured_under={}).fits["affine"].unseen_r_squared < 0.1
 
 
@@ -56,17 +58,17 @@ def test_the_version_names_content_and_circumstances():
 
 
 def test_too_few_problems_are_refused():
-    pairs = Pairs(np.ones(5), np.ones(5), np.zeros(5))
+    pairs = DurationPairs(np.ones(5), np.ones(5), np.zeros(5))
     with pytest.raises(ValueError, match="of 1 problems"):
         calibration.calibrate(pairs, measured_under={})
 
 
 def test_rank_correlation_gives_ties_their_mean_rank():
-    assert calibration.spearman([1, 2, 3], [10, 20, 30]) == pytest.approx(1.0)
-    assert calibration.spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1.0)
+    assert calibration.rank_correlation([1, 2, 3], [10, 20, 30]) == pytest.approx(1.0)
+    assert calibration.rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1.0)
     # Ranks 0.5, 0.5, 2 against 0, 1, 2.
-    assert calibration.spearman([1, 1, 2], [1, 2, 3]) == pytest.approx(np.sqrt(3) / 2)
-    assert calibration.spearman([1, 1, 1], [1, 2, 3]) == 0.0
+    assert calibration.rank_correlation([1, 1, 2], [1, 2, 3]) == pytest.approx(np.sqrt(3) / 2)
+    assert calibration.rank_correlation([1, 1, 1], [1, 2, 3]) == 0.0
 
 
 def test_intervals_over_problems_hold_the_map_in_95_of_100_campaigns():
@@ -77,7 +79,7 @@ def test_intervals_over_problems_hold_the_map_in_95_of_100_campaigns():
         stored_s = random.uniform(0.02, 2.0, 120)
         # What is odd about a problem is odd about all its pairs.
         fresh_s = 0.7 * stored_s + 0.05 + 0.02 * random.standard_normal(30)[problem] * stored_s
-        alpha, beta_s = calibration.affine_intervals(Pairs(stored_s, fresh_s, problem))
+        alpha, beta_s = calibration.affine_intervals(DurationPairs(stored_s, fresh_s, problem))
         held.append((alpha.low <= 0.7 <= alpha.high, beta_s.low <= 0.05 <= beta_s.high))
     assert (np.mean(held, axis=0) > 0.86).all()
 
@@ -105,7 +107,7 @@ def test_a_moved_map_is_told_from_noise():
 
 def test_a_candidate_takes_its_place_among_the_others_by_hand():
     # One test, three programs: 2 s stored as 4 s stands last among stored seconds, second among fresh ones.
-    pairs = Pairs(np.array([1.0, 4.0, 3.0]), np.array([1.0, 2.0, 3.0]), np.zeros(3), np.zeros(3), np.arange(3))
+    pairs = DurationPairs(np.array([1.0, 4.0, 3.0]), np.array([1.0, 2.0, 3.0]), np.zeros(3), np.zeros(3), np.arange(3))
     np.testing.assert_allclose(calibration._mean_places(pairs, pairs.fresh_s), [0, 0.5, 1])
     # Candidates at 1, 2, 3 s among stored (4, 3), (1, 3), (1, 4).
     np.testing.assert_allclose(calibration._mean_places(pairs, pairs.stored_s), [0, 0.5, 0.5])
@@ -118,7 +120,7 @@ def test_calibration_restores_the_order_that_a_drift_has_spoilt():
     problem = test // 10
     stored_s = random.uniform(0.05, 1.0, 480)
     fresh_s = 0.63 * stored_s + 0.053
-    pairs = Pairs(stored_s, fresh_s, problem, test, program + 12 * problem)
+    pairs = DurationPairs(stored_s, fresh_s, problem, test, program + 12 * problem)
     before = calibration.leaderboard_spearman(pairs, stored_s)
     found = calibration.calibrate(pairs, measured_under={})
     after = calibration.leaderboard_spearman(pairs, found.alpha * stored_s + found.beta)
@@ -126,7 +128,7 @@ def test_calibration_restores_the_order_that_a_drift_has_spoilt():
 
 
 def test_programs_without_company_have_no_order():
-    pairs = Pairs(np.ones(3), np.ones(3), np.zeros(3), np.arange(3), np.arange(3))
+    pairs = DurationPairs(np.ones(3), np.ones(3), np.zeros(3), np.arange(3), np.arange(3))
     assert calibration.leaderboard_spearman(pairs, pairs.stored_s) == 0.0
 
 
@@ -175,7 +177,7 @@ def test_seconds_of_a_degraded_service_are_left_out(campaign):
             states = [{"degraded": "burst"}, {}, {}]
             return [RunResult(r.sha256, rows, state) for r, state in zip(requests, states, strict=True)]
 
-    found = calibrate.measure(Degraded(), calibrate.read_entries(campaign), repeats=1, limit_s=1.0)
+    found = calibrate.run_campaign(Degraded(), calibrate.read_entries(campaign), repeats=1, limit_s=1.0)
     assert (found.left_out, sorted(set(found.pairs.problem))) == (2, ["2", "3"])
 
 

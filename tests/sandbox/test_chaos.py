@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from sandbox.backends import local
-from sandbox.backends.worker import Worker, WorkerLost
+from sandbox.backends.worker import SandboxWorker, WorkerLost
 from sandbox.protocol import RunRequest, Suite, Verdict
 from sandbox.service import fallback, pool, remote
 from tests.sandbox.servers import serving
@@ -17,7 +17,7 @@ REQUESTS = 500
 SUITE = Suite(inputs=tuple(f"{n}\n" for n in range(TESTS)), expected=tuple(f"{2 * n}\n" for n in range(TESTS)))
 
 
-class FlakyWorker(Worker):
+class FlakyWorker(SandboxWorker):
     """Loses its runner in one of fifty requests, before or after a program has run."""
 
     chance = random.Random(1)
@@ -53,10 +53,10 @@ def flaky_http(monkeypatch):
 
 
 def test_no_correct_program_is_called_wrong(monkeypatch, flaky_http):
-    monkeypatch.setattr(local, "Worker", FlakyWorker)
+    monkeypatch.setattr(local, "SandboxWorker", FlakyWorker)
     monkeypatch.setattr(pool, "QUARANTINE_S", 0.01)
     with serving() as (url, workers):
-        service = remote.Remote([url], concurrency=4, policy=fallback.Policy())
+        service = remote.Remote([url], concurrency=4, policy=fallback.FallbackPolicy())
         service.upload(SUITE)
         requests = [RunRequest("print(2 * int(input()))", SUITE.sha256, seed=n) for n in range(REQUESTS)]
         answers = [future.result() for future in [service.submit(request) for request in requests]]

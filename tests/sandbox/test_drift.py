@@ -7,10 +7,10 @@ import pytest
 from sandbox.protocol import InvalidRequestError
 from sandbox.service import health, pool, probes
 from sandbox.timing import drift
-from sandbox.timing.drift import IDENTITY, Map, Watch
+from sandbox.timing.drift import IDENTITY, AffineMap, Watch
 
 FIRST_S = (0.001, 0.02, 0.04, 0.06, 0.08)
-SLOWER = Map(1.7, 0.004)
+SLOWER = AffineMap(1.7, 0.004)
 
 
 def watched(*series: tuple[float, ...]) -> Watch:
@@ -24,34 +24,34 @@ STEADY = (FIRST_S,) * drift.SUSTAINED
 
 
 def test_probes_find_slope_and_offset_of_a_drift():
-    found = drift.fitted(FIRST_S, SLOWER.of(FIRST_S))
+    found = drift.fit_affine_map(FIRST_S, SLOWER.apply(FIRST_S))
     assert found == pytest.approx(SLOWER)
     assert found.is_alarming
-    assert not drift.fitted(FIRST_S, Map(1.1, 0.001).of(FIRST_S)).is_alarming
-    assert Map(1.0, 0.02).is_alarming
+    assert not drift.fit_affine_map(FIRST_S, AffineMap(1.1, 0.001).apply(FIRST_S)).is_alarming
+    assert AffineMap(1.0, 0.02).is_alarming
 
 
 def test_one_disturbed_program_does_not_move_the_map():
-    now_s = [*SLOWER.of(FIRST_S)]
+    now_s = [*SLOWER.apply(FIRST_S)]
     now_s[4] *= 3
-    assert drift.fitted(FIRST_S, now_s) == pytest.approx(SLOWER, rel=0.05)
+    assert drift.fit_affine_map(FIRST_S, now_s) == pytest.approx(SLOWER, rel=0.05)
 
 
 def test_a_steady_service_keeps_the_identity():
-    watch = watched(*STEADY, Map(1.05, 0.001).of(FIRST_S))
+    watch = watched(*STEADY, AffineMap(1.05, 0.001).apply(FIRST_S))
     assert (watch.current, watch.is_accepted, watch.is_degraded) == (IDENTITY, True, False)
     assert watch.newest == pytest.approx((1.05, 0.001))
     assert watched(FIRST_S).newest is None
 
 
 def test_a_short_spell_raises_an_alarm_and_leaves_the_map():
-    spell = watched(*STEADY, SLOWER.of(FIRST_S))
+    spell = watched(*STEADY, SLOWER.apply(FIRST_S))
     assert (spell.is_degraded, spell.current) == (True, IDENTITY)
     assert not spell.after(FIRST_S).is_degraded
 
 
 def test_a_lasting_shift_becomes_the_map_until_it_is_over():
-    moved = watched(*STEADY, *[SLOWER.of(FIRST_S)] * drift.SUSTAINED)
+    moved = watched(*STEADY, *[SLOWER.apply(FIRST_S)] * drift.SUSTAINED)
     assert moved.current == pytest.approx(SLOWER)
     assert (moved.is_accepted, moved.is_degraded) == (False, False)
     back = moved
@@ -63,7 +63,7 @@ def test_a_lasting_shift_becomes_the_map_until_it_is_over():
 
 def test_the_stamp_carries_version_and_map():
     assert drift.map_under(SLOWER.stamp()) == SLOWER
-    assert SLOWER.stamp()["calibration"] == SLOWER.version != Map(1.7, 0.005).version
+    assert SLOWER.stamp()["calibration"] == SLOWER.version != AffineMap(1.7, 0.005).version
     assert (IDENTITY.stamp(), drift.map_under({"calibration": "identity"})) == ({}, IDENTITY)
 
 
@@ -83,12 +83,12 @@ def sentinel(**options) -> probes.Sentinel:
 def test_a_sentinel_stamps_what_it_knows_and_ends_its_alarm_when_told():
     found = sentinel()
     assert found.stamp() == {}
-    found.note(SLOWER.of(FIRST_S))
+    found.note(SLOWER.apply(FIRST_S))
     assert found.stamp() == {"degraded": "drift"}
     found._workers.windows = health.Windows(was_burst=True)
     assert health.degraded_by(found.stamp()) == "burst+drift"
     for _ in range(drift.SUSTAINED):
-        found.note(SLOWER.of(FIRST_S))
+        found.note(SLOWER.apply(FIRST_S))
     version = found.report()["version"]
     assert found.stamp()["calibration"] == version
     assert (found.probes, found.degraded_probes) == (7, 2)
@@ -103,7 +103,7 @@ def test_a_baseline_outlives_the_server(tmp_path):
     path = tmp_path / "baseline.json"
     assert sentinel(baseline=path).watch.first_s == FIRST_S
     later = probes.Sentinel(Quiet(), baseline=path)
-    later.note(SLOWER.of(FIRST_S))
+    later.note(SLOWER.apply(FIRST_S))
     assert later.stamp() == {"degraded": "drift"}
 
 

@@ -10,7 +10,7 @@ import pytest
 from sandbox import client, protocol
 from sandbox.protocol import InvalidRequestError, Limits, RunRequest, RunResult, Suite, TestResult, Verdict
 from sandbox.service import fallback, remote
-from sandbox.service.fallback import Policy
+from sandbox.service.fallback import FallbackPolicy
 
 SUITE = Suite(inputs=("3\n", "4\n"), expected=("6\n", "8\n"))
 DOUBLE = "print(2 * int(input()))"
@@ -25,8 +25,10 @@ def result(*verdicts: Verdict, **measured_under: str) -> RunResult:
     return RunResult(REQUEST.sha256, rows, measured_under)
 
 
-def reported(served: RunResult, here: RunResult, policy: Policy, request: RunRequest = REQUEST) -> list[TestResult]:
-    tests = fallback.worth_running(request, fallback.unsettled(request, served), policy=policy)
+def reported(
+    served: RunResult, here: RunResult, policy: FallbackPolicy, request: RunRequest = REQUEST
+) -> list[TestResult]:
+    tests = fallback.worth_running(request, fallback.unsettled_tests(request, served), policy=policy)
     local = {item.test: item for item in here.results if item.test in tests}
     return [*fallback.reported(request, served, local, policy=policy)]
 
@@ -37,8 +39,8 @@ def reported(served: RunResult, here: RunResult, policy: Policy, request: RunReq
         ("discard", [FAULT, FAULT]),
         ("conservative", [SUCCESS, LATE]),
         ("correctness_only", [SUCCESS, FAULT]),
-        (Policy(correctness="timeout"), [LATE, FAULT]),
-        (Policy(optimization="timeout"), [FAULT, LATE]),
+        (FallbackPolicy(correctness="timeout"), [LATE, FAULT]),
+        (FallbackPolicy(optimization="timeout"), [FAULT, LATE]),
     ],
 )
 def test_each_category_has_its_own_conversion_and_no_local_second_is_reported(policy, verdicts):
@@ -63,18 +65,18 @@ def test_a_fault_stays_where_this_machine_fails_too_or_nobody_said_which_seconds
 def test_a_definite_failure_spares_the_rest_of_an_early_stop():
     eager = dataclasses.replace(REQUEST, stops_early=True)
     conservative = fallback.POLICIES["conservative"]
-    assert fallback.unsettled(eager, result(WRONG, FAULT)) == ()
+    assert fallback.unsettled_tests(eager, result(WRONG, FAULT)) == ()
     assert [item.verdict for item in reported(result(WRONG, FAULT), result(), conservative, eager)] == [WRONG]
     # A timeout is no definite failure: the other test may still show a wrong output.
-    assert fallback.unsettled(eager, result(LATE, FAULT)) == (1,)
-    assert fallback.unsettled(REQUEST, result(WRONG, FAULT)) == (1,)
+    assert fallback.unsettled_tests(eager, result(LATE, FAULT)) == (1,)
+    assert fallback.unsettled_tests(REQUEST, result(WRONG, FAULT)) == (1,)
 
 
 def test_quarantine_masks_seconds_of_a_degraded_service_and_keeps_verdicts():
     degraded = result(SUCCESS, SUCCESS, **DEGRADED)
-    marked = reported(degraded, result(), Policy())
+    marked = reported(degraded, result(), FallbackPolicy())
     assert [item.verdict for item in marked] == [SUCCESS, SUCCESS]
-    strict = Policy(correctness="keep", optimization="timeout", quarantine="discard")
+    strict = FallbackPolicy(correctness="keep", optimization="timeout", quarantine="discard")
     masked = reported(degraded, result(), strict)
     assert [item.verdict for item in masked] == [SUCCESS, FAULT]
     assert "degraded (drift)" in masked[1].detail
@@ -95,7 +97,7 @@ def test_quarantine_masks_seconds_of_a_degraded_service_and_keeps_verdicts():
 )
 def test_a_policy_that_is_none_is_refused_by_name(change, text):
     with pytest.raises(InvalidRequestError) as refused:
-        Policy(**change)
+        FallbackPolicy(**change)
     assert text in str(refused.value)
     with pytest.raises(InvalidRequestError, match="fallback_policy = 'best'"):
         client.connect("http://127.0.0.1:1", fallback_policy="best")
@@ -106,7 +108,9 @@ def answering(monkeypatch):
     """A client of two servers that give the answers listed for them, one after the other; and who was asked."""
     asked, clients = [], []
 
-    def connect(left: list[RunResult], right: list[RunResult], policy: Policy) -> tuple[remote.Remote, list[str]]:
+    def connect(
+        left: list[RunResult], right: list[RunResult], policy: FallbackPolicy
+    ) -> tuple[remote.Remote, list[str]]:
         answers = {"left": iter(left), "right": iter(right)}
 
         def request(self, method, path, **_):
@@ -127,7 +131,7 @@ def answering(monkeypatch):
 
 @pytest.mark.parametrize("bad", [result(FAULT, FAULT), result(SUCCESS, SUCCESS, **DEGRADED)])
 def test_a_bad_answer_is_asked_for_again_at_the_other_server(answering, bad):
-    service, asked = answering([bad, bad], [result(SUCCESS, SUCCESS)] * 2, Policy(retries=1))
+    service, asked = answering([bad, bad], [result(SUCCESS, SUCCESS)] * 2, FallbackPolicy(retries=1))
     answers = [service.submit(REQUEST).result() for _ in range(2)]
     assert [item.verdict for answer in answers for item in answer.results] == [SUCCESS] * 4
     assert asked == ["right", "left", "right"] or asked == ["left", "right", "left", "right"]
@@ -136,7 +140,7 @@ def test_a_bad_answer_is_asked_for_again_at_the_other_server(answering, bad):
 
 def test_a_retry_comes_back_where_the_other_server_is_gone(answering, monkeypatch):
     monkeypatch.setattr(remote, "FIRST_PAUSE_S", 0.001)
-    service, asked = answering([result(FAULT, FAULT), result(SUCCESS, SUCCESS)], [], Policy(retries=1))
+    service, asked = answering([result(FAULT, FAULT), result(SUCCESS, SUCCESS)], [], FallbackPolicy(retries=1))
     left, right = service._servers
     service._turn = itertools.cycle([left, right])
 
@@ -152,7 +156,7 @@ def test_a_retry_comes_back_where_the_other_server_is_gone(answering, monkeypatc
 
 def test_a_service_that_is_degraded_as_a_whole_is_not_asked_twice(answering):
     bad = result(SUCCESS, SUCCESS, **DEGRADED)
-    service, asked = answering([bad] * 8, [bad] * 8, Policy(retries=1))
+    service, asked = answering([bad] * 8, [bad] * 8, FallbackPolicy(retries=1))
     for seed in range(8):
         service.submit(dataclasses.replace(REQUEST, seed=seed)).result()
     # The first answer is a surprise, no later one is.
@@ -161,7 +165,7 @@ def test_a_service_that_is_degraded_as_a_whole_is_not_asked_twice(answering):
 
 def test_retries_end_and_the_better_answer_stays(answering):
     fault, degraded = result(FAULT, FAULT), result(SUCCESS, SUCCESS, **DEGRADED)
-    service, asked = answering([fault, fault], [degraded, degraded], Policy(retries=2, quarantine="discard"))
+    service, asked = answering([fault, fault], [degraded, degraded], FallbackPolicy(retries=2, quarantine="discard"))
     answer = service.submit(REQUEST).result()
     assert [item.verdict for item in answer.results] == [SUCCESS, FAULT]
     assert len(asked) == 3
@@ -169,7 +173,9 @@ def test_retries_end_and_the_better_answer_stays(answering):
 
 
 def test_a_client_tells_the_papers_rates_and_its_bursts(answering):
-    service, _ = answering([result(FAULT, FAULT)] * 3, [result(SUCCESS, SUCCESS)] * 3, Policy("keep", retries=0))
+    service, _ = answering(
+        [result(FAULT, FAULT)] * 3, [result(SUCCESS, SUCCESS)] * 3, FallbackPolicy("keep", retries=0)
+    )
     with client.Client(service, store=None, reuse="never", threads=1) as connected:
         requests = [REQUEST, dataclasses.replace(REQUEST, optimization_tests=())] * 2
         connected.run_many([dataclasses.replace(request, seed=n) for n, request in enumerate(requests)])
@@ -185,7 +191,7 @@ def test_another_service_at_the_address_is_one_clear_line(monkeypatch):
 
 
 def test_closing_waits_for_no_server_that_is_gone(monkeypatch, answering):
-    service, _ = answering([], [], Policy(retries=0))
+    service, _ = answering([], [], FallbackPolicy(retries=0))
     tried = threading.Event()
 
     def gone(*_, **__):
@@ -221,13 +227,15 @@ def test_an_engine_that_is_missing_leaves_the_fault(answering, monkeypatch):
         raise OSError("no Docker engine answers")
 
     monkeypatch.setattr(remote.pool, "open_pool", missing)
-    service, _ = answering([result(FAULT, FAULT)], [result(FAULT, FAULT)], Policy("keep", retries=0, backend="docker"))
+    service, _ = answering(
+        [result(FAULT, FAULT)], [result(FAULT, FAULT)], FallbackPolicy("keep", retries=0, backend="docker")
+    )
     assert service.submit(REQUEST).result().is_faulted
     assert service.counts["unresolved"] == 1
 
 
 def test_a_client_forgets_the_oldest_suites_and_says_so(answering):
-    service, _ = answering([], [], Policy())
+    service, _ = answering([], [], FallbackPolicy())
     service._suites._most_characters = 10
     service.upload(Suite(inputs=("12345678",), expected=("9",)))
     with pytest.raises(InvalidRequestError, match="upload it again"):

@@ -62,7 +62,7 @@ def test_the_estimate_scales_with_durations_and_not_with_the_unit_of_probes():
 
 def needy(timings: dict[int, list[Timing]], **decisions_s: float) -> list[int]:
     near = {int(test[1:]): (decision_s,) for test, decision_s in decisions_s.items()}
-    return estimate.unsettled(timings, precision=0.02, decisions_s=near)
+    return estimate.tests_to_repeat(timings, precision=0.02, decisions_s=near)
 
 
 def test_a_test_needs_runs_until_its_two_smallest_agree():

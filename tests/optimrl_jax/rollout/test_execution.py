@@ -131,13 +131,13 @@ def test_settings_offer_what_the_fallback_knows_and_pass_it_on(monkeypatch):
         with pytest.raises(SettingsError, match=fields[field]):
             freeze(SandboxSettings, {fields[field]: "other"})
     assert handed["fallback_policy"].backend == "docker"
-    assert sandbox_defaults() == fallback.Policy()
+    assert sandbox_defaults() == fallback.FallbackPolicy()
 
 
-def sandbox_defaults() -> fallback.Policy:
+def sandbox_defaults() -> fallback.FallbackPolicy:
     """The policy of a configuration that says nothing of it."""
     default = SandboxSettings()
-    return fallback.Policy(
+    return fallback.FallbackPolicy(
         default.fallback_correctness,
         default.fallback_optimization,
         default.fallback_retries,
