@@ -13,8 +13,8 @@ import jax
 
 from optimrl_jax import train
 from optimrl_jax.actors import messages
-from optimrl_jax.actors.rollout_worker import RemoteDesk, Worker
-from optimrl_jax.actors.rpc import Asker
+from optimrl_jax.actors.rollout_worker import RemoteLearner, RolloutWorker
+from optimrl_jax.actors.rpc import RpcClient
 from optimrl_jax.distributed.placement import Placement
 from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import Job, run_job
@@ -35,9 +35,9 @@ def main(job: Job) -> None:
         raise UserError("--learner = '': expected tcp://host:port, the grpo.listen of a learner")
     workdir.reuse_compiled_programs(job.workdir)
     task = train.prepared(job)
-    asker = Asker(address, patience_s=job.settings.grpo.patience_s)
-    desk = RemoteDesk(
-        asker,
+    client = RpcClient(address, patience_s=job.settings.grpo.patience_s)
+    remote_learner = RemoteLearner(
+        client,
         name=job.options["name"] or f"{os.uname().nodename}-{os.getpid()}",
         job=messages.job_id(job.settings, [record.id for record in task.records]),
         like=task.policy.params,
@@ -46,8 +46,8 @@ def main(job: Job) -> None:
         on_beat=lambda: _end_without(int(parent)) if parent else None,
     )
     with execution.connect_sandbox(job.settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
-        Worker(task.new_actor(execution.Executor(client, job.settings.sandbox)), desk).run()
-    desk.close()
+        RolloutWorker(task.new_actor(execution.Executor(client, job.settings.sandbox)), remote_learner).run()
+    remote_learner.close()
 
 
 def _end_without(parent: int) -> None:

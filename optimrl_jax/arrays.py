@@ -139,7 +139,7 @@ class Outcome(typing.NamedTuple):
 
 
 class Rollouts(typing.NamedTuple):
-    """Sampled programs as tokens, ready for the update; rows are rollouts, padded on the right.
+    """SampledBatch programs as tokens, ready for the update; rows are rollouts, padded on the right.
 
     Attributes:
       tokens: `[r, t]` prompt and completion.

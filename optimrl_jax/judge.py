@@ -40,7 +40,7 @@ def main(job: Job) -> None:
     rows = _rows(job.options["programs"])
     records = _asked_for(rows, settings.data)
     try:
-        judge = rewarder.Judge(records, settings)
+        judge = rewarder.Rewarder(records, settings)
     except ValueError as error:
         raise UserError(str(error)) from None
     place = {record.id: index for index, record in enumerate(records)}
@@ -105,7 +105,9 @@ def _percentiles(
     return replay.replay([record], {0: arrays.Execution.stack(runs)}, env=env, reference_s=[record.duration_s]).q[0]
 
 
-def _line(earned: rewarder.Judged, n: int, run: execution.CandidateRun, *, percentile: float) -> dict[str, object]:
+def _line(
+    earned: rewarder.RewardedGroup, n: int, run: execution.CandidateRun, *, percentile: float
+) -> dict[str, object]:
     is_valid, is_correct = bool(earned.is_valid[n]), bool(earned.is_correct[n])
     return {
         "reward": float(earned.reward[n]) if is_valid else None,

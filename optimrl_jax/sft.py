@@ -33,15 +33,15 @@ LOG_EVERY = 20
 
 def main(job: Job) -> None:
     """Trains tokenizer and policy; leaves checkpoints, metrics and `summary.json` in the workdir."""
-    with multihost.joined(job.settings, shared=multihost.SHARED_IN_SFT):
-        _run(job, own=multihost.own_directory(job.workdir))
+    with multihost.distributed_session(job.settings, shared=multihost.SHARED_IN_SFT):
+        _run(job, own=multihost.process_directory(job.workdir))
 
 
 def _run(job: Job, *, own: pathlib.Path) -> None:
     settings = job.settings
     workdir.reuse_compiled_programs(job.workdir)
     start = _start(own, settings)
-    corpus = (of_mix if settings.sft.mix else of_dataset)(own, settings, part=multihost.part())
+    corpus = (of_mix if settings.sft.mix else of_dataset)(own, settings, part=multihost.process_index_and_count())
     model = start.settings if start else dataclasses.replace(settings.model, vocabulary=corpus.vocabulary)
     params = start.params if start else decoder.initial(model, arrays.stream_key(settings.seed, "parameters"))
     workdir.write_model(own, model)
@@ -52,7 +52,7 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
         figures = run.run()
     except trainer.DivergedError as error:
         raise UserError(f"sft.learning_rate = {settings.sft.learning_rate}: {error}") from None
-    workdir.finish(own, "SFT", figures, settings=settings)
+    workdir.write_summary(own, "SFT", figures, settings=settings)
 
 
 class SupervisedRun:
@@ -73,7 +73,7 @@ class SupervisedRun:
         self._trainer = trainer.Trainer(
             params,
             functools.partial(loss.supervised, settings=model),
-            trainer.optimizer_of(settings.sft, ends_at=0.1),
+            trainer.build_optimizer(settings.sft, ends_at=0.1),
             mesh=settings.mesh,
             micro_rows=settings.data.micro_rows,
             most_skipped=settings.sft.most_skipped,
@@ -81,7 +81,7 @@ class SupervisedRun:
         self._checkpoints = checkpoints.Checkpoints(directory)
         self._step = 0
         self._stopwatch = workdir.Stopwatch(self._restore())
-        self._metrics = workdir.Metrics(multihost.own_directory(directory), first_step=self._step)
+        self._metrics = workdir.MetricsWriter(multihost.process_directory(directory), first_step=self._step)
 
     def run(self) -> dict[str, float]:
         """Goes on to the last step and returns the figures of the job."""
@@ -109,7 +109,7 @@ class SupervisedRun:
         started_s = time.monotonic()
         taken = self._corpus.encode(next(self._stream))
         packed, used = pack_examples(taken.examples, most=self._corpus.microbatches, data=self._settings.data)
-        completion_tokens = multihost.total(float(packed.per_token["weight"].sum()))
+        completion_tokens = multihost.global_sum(float(packed.per_token["weight"].sum()))
         sums = self._trainer.step(packed, used, normalizer=completion_tokens)
         step_s = time.monotonic() - started_s
         return {
@@ -123,24 +123,24 @@ class SupervisedRun:
         }
 
     def _save(self) -> None:
-        facts = {
+        metadata = {
             "stream": self._stream.get_state(),
             "skipped_in_a_row": self._trainer.skipped_in_a_row,
             "wall_s": self._stopwatch.wall_s(),
         }
-        self._checkpoints.save(self._step, checkpoints.trees_of(self._trainer.state), facts)
+        self._checkpoints.save(self._step, checkpoints.to_trees(self._trainer.state), metadata)
 
     def _restore(self) -> float:
         """Takes up the newest checkpoint; returns the seconds that earlier starts took."""
-        restored = self._checkpoints.restore(checkpoints.targets_of(self._trainer.state))
+        restored = self._checkpoints.restore(checkpoints.restore_targets(self._trainer.state))
         if restored is None:
             return 0.0
-        self._trainer.state = checkpoints.state_of(restored.arrays)
-        self._trainer.skipped_in_a_row = restored.facts["skipped_in_a_row"]
-        self._stream.set_state(restored.facts["stream"])
+        self._trainer.state = checkpoints.from_trees(restored.arrays)
+        self._trainer.skipped_in_a_row = restored.metadata["skipped_in_a_row"]
+        self._stream.set_state(restored.metadata["stream"])
         self._step = restored.step
         _LOG.info("going on from the checkpoint of step %d", restored.step)
-        return restored.facts["wall_s"]
+        return restored.metadata["wall_s"]
 
 
 def pack_examples(examples: Sequence[chat.Encoded], *, most: int, data: DataSettings) -> tuple[packing.Packed, int]:
@@ -149,7 +149,7 @@ def pack_examples(examples: Sequence[chat.Encoded], *, most: int, data: DataSett
         [example.tokens for example in examples],
         {"weight": [example.weight for example in examples]},
         row_tokens=data.row_tokens,
-        micro_rows=data.micro_rows // multihost.part()[1],
+        micro_rows=data.micro_rows // multihost.process_index_and_count()[1],
         microbatches=most,
     )
 

@@ -14,12 +14,11 @@ import sys
 import jax
 
 from optimrl_jax.actors import messages
-from optimrl_jax.actors.coordinator import Asynchronous
+from optimrl_jax.actors.coordinator import AsyncRollouts
 from optimrl_jax.data import dataset, prompts, stream
 from optimrl_jax.distributed import multihost, placement
 from optimrl_jax.errors import UserError
-from optimrl_jax.grpo.learner import Learner
-from optimrl_jax.grpo.loop import Supply, Synchronous, Training
+from optimrl_jax.grpo.loop import Learner, RolloutSource, SyncRollouts, TrainingLoop
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
@@ -39,7 +38,7 @@ class Task:
     settings: Settings
     policy: checkpoints.Policy
     records: list[dataset.ProblemRecord]
-    judge: rewarder.Judge
+    judge: rewarder.Rewarder
 
     def new_actor(self, executor: Executes) -> Actor:
         return Actor(self.policy, self.records, executor, judge=self.judge, settings=self.settings)
@@ -47,8 +46,8 @@ class Task:
 
 def main(job: Job) -> None:
     """Trains the policy of `grpo.init_from` and leaves checkpoints, metrics and `summary.json` in the workdir."""
-    with multihost.joined(job.settings, shared=multihost.SHARED_IN_GRPO):
-        _run(job, own=multihost.own_directory(job.workdir))
+    with multihost.distributed_session(job.settings, shared=multihost.SHARED_IN_GRPO):
+        _run(job, own=multihost.process_directory(job.workdir))
 
 
 def _run(job: Job, *, own: pathlib.Path) -> None:
@@ -62,14 +61,14 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
         executor = execution.Executor(client, settings.sandbox)
         supply = (_asynchronous if settings.grpo.actors else _synchronous)(job, task, learner, executor)
         measured_under = {json.dumps(record.measured_under, sort_keys=True) for record in task.records}
-        training = Training(
+        training = TrainingLoop(
             supply, learner, workdir=job.workdir, settings=settings.grpo, measured_under=sorted(measured_under)
         )
         try:
             figures = training.run()
         except DivergedError as error:
             raise UserError(f"grpo.learning_rate = {settings.grpo.learning_rate}: {error}") from None
-    workdir.finish(own, "GRPO", figures, settings=settings)
+    workdir.write_summary(own, "GRPO", figures, settings=settings)
 
 
 def prepared(job: Job) -> Task:
@@ -80,30 +79,30 @@ def prepared(job: Job) -> Task:
     policy = _policy(settings)
     records = fitting(dataset.load(settings.data.directory, settings.data.train_split), policy, settings.data)
     try:
-        judge = rewarder.Judge(records, settings)
+        judge = rewarder.Rewarder(records, settings)
     except ValueError as error:
         raise UserError(str(error)) from None
     return Task(settings, policy, records, judge)
 
 
-def _synchronous(job: Job, task: Task, _: Learner, executor: Executes) -> Supply:
+def _synchronous(job: Job, task: Task, _: Learner, executor: Executes) -> RolloutSource:
     settings = job.settings
     problems = stream.problems(range(len(task.records)), batch=settings.grpo.problems, seed=settings.seed)
-    return Synchronous(task.new_actor(executor), stream=problems, settings=settings.grpo)
+    return SyncRollouts(task.new_actor(executor), stream=problems, settings=settings.grpo)
 
 
-def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) -> Supply:
-    settings, grpo, part = job.settings, job.settings.grpo, multihost.part()
+def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) -> RolloutSource:
+    settings, grpo, part = job.settings, job.settings.grpo, multihost.process_index_and_count()
 
     def command(name: str, address: str) -> list[str]:
-        directory = multihost.own_directory(job.workdir)
+        directory = multihost.process_directory(job.workdir)
         more = [f"--learner={address}", f"--name={name}", f"--parent={os.getpid()}", f"--workdir={directory}"]
         return [sys.executable, "-m", "optimrl_jax.actor", *job.arguments, *more]
 
     def devices() -> tuple[placement.Devices, ...]:
-        return placement.device_sets(jax.local_devices(), settings.mesh, multihost.own_share(grpo), sharers=part[1])
+        return placement.device_sets(jax.local_devices(), settings.mesh, multihost.per_process(grpo), sharers=part[1])
 
-    return Asynchronous(
+    return AsyncRollouts(
         learner.trainer.state.params,
         stream=stream.single_problems(range(len(task.records)), seed=settings.seed, part=part),
         settings=settings,

@@ -100,8 +100,8 @@ DRY = [("qwen7b", "per_test_top_30", 32), ("qwen32b", "sft", 256), ("cwm32b", "m
 @pytest.mark.parametrize(("name", "row", "devices"), DRY)
 def test_the_large_ones_lower_on_devices_that_are_not_there(name, row, devices):
     chosen = frozen(name, row)
-    planned = (dry_run.supervised if row == "sft" else dry_run.surrogate)(chosen)
-    parameters, found = dry_run.figures(planned, chosen)
+    planned = (dry_run.plan_sft if row == "sft" else dry_run.plan_grpo)(chosen)
+    parameters, found = dry_run.update_costs(planned, chosen)
     assert found["devices"] == devices
     state = found["parameter_bytes"] + found["moment_bytes"] + found["gradient_bytes"]
     # Parameters, two moments and a gradient in float32, all but the small norms and biases split over every device.

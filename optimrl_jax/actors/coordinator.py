@@ -1,9 +1,32 @@
-"""Edge: the supply of an asynchronous run: actors sample and judge while the learner learns, and meet it at a ledger.
+"""Edge: the rollout source of an asynchronous run: actors sample while the learner learns.
 
-Actors are threads of this process, processes that it starts, or started elsewhere by the user. Weights go to them every
-K steps: from device to device within this process, as raw arrays to others. Rollouts that have grown too old are
-dropped and counted as they leave the queue (paper L312, L3899). Where several processes learn together, each has a
-ledger, problems and actors of its own.
+Theory of operation
+-------------------
+
+    stream of problems -> WorkQueue --lease--> actor: sample -> execute -> reward --complete--> WorkQueue -> learner
+                                                 ^                                                              |
+                                                 +------- WeightStore <------- publish, every K steps ----------+
+
+The learner process owns the `WorkQueue` (which problems are leased to whom, which groups wait) and the `WeightStore`
+(the newest weights). An actor asks for a work item, takes newer weights if there are any, samples the item's problems,
+and submits one group a problem; while the sandbox judges one item, it samples the next. Actors are threads of this
+process (`LocalLearner`), processes that it starts, or processes that the user starts anywhere (`RemoteLearner` over
+RPC, answered by `LearnerService`). A group that is too old when the learner takes it is dropped and counted (App. G.2,
+"Training pipeline"). A lease reserves a place in the queue, so a full queue keeps actors from starting what would
+only grow stale (App. F, Figure 45, "Bounded queue").
+
+Who may die, and when:
+
+- An actor, at any moment. Its leases go back to the front of the queue, and a thread or process that this learner
+  started is replaced by `ActorSupervisor`. An actor over RPC counts as dead after `BEATS_MISSED` silent heartbeats. If
+  it was only slow, its late answer still counts, unless another actor was faster: each item is completed once.
+- The learner. Actors elsewhere ask on for `patience_s`. The restarted learner goes on from its last checkpoint, which
+  holds the waiting groups, the unfinished items and the position in the stream; it has a new run id, so rollouts that
+  were sampled for the earlier start are refused and their items leased again.
+- The network. A lost request or answer is sent again; every request may arrive twice without harm.
+
+Where several processes learn together, each has a queue, problems and actors of its own; only the groups of a step are
+exchanged, and weights are published by all of them at the same step.
 """
 
 import logging
@@ -15,12 +38,12 @@ from collections.abc import Callable
 import grain
 import numpy as np
 
-from optimrl_jax.actors.endpoint import LocalDesk, Reception
-from optimrl_jax.actors.rollout_worker import Worker
-from optimrl_jax.actors.rpc import Server
-from optimrl_jax.actors.supervisor import Crew, Member, ProcessMember, ThreadMember
-from optimrl_jax.actors.weight_store import Board, on_devices_of
-from optimrl_jax.actors.work_queue import Ledger
+from optimrl_jax.actors.endpoint import LearnerService, LocalLearner
+from optimrl_jax.actors.rollout_worker import RolloutWorker
+from optimrl_jax.actors.rpc import RpcServer
+from optimrl_jax.actors.supervisor import ActorHandle, ActorSupervisor, ProcessActor, ThreadActor
+from optimrl_jax.actors.weight_store import WeightStore, on_devices_of
+from optimrl_jax.actors.work_queue import WorkQueue
 from optimrl_jax.distributed import multihost
 from optimrl_jax.distributed.placement import Devices, Placement
 from optimrl_jax.errors import SettingsError, UserError
@@ -37,12 +60,21 @@ TELL_S = 30.0
 BEATS_MISSED = 3
 
 
-class Asynchronous:
-    """Groups from actors that work on their own.
+class AsyncRollouts:
+    """A `grpo.loop.RolloutSource` whose groups come from actors that work on their own; see the module's text.
 
-    `stream` gives one problem at a time; `settings` are those of the whole job, of which this process has its share;
-    `devices` are those of each actor of this process; `new_actor` makes one, and `command` says how a process of the
-    given name is started for the given address. `job` is `messages.job_id`.
+    Args:
+      params: the policy to start from; published as version 0.
+      stream: yields the index of one problem at a time.
+      settings: those of the whole job, of which this process has its share.
+      vocabulary: number of token ids, to check groups from elsewhere.
+      job: identity of the job (`messages.job_id`), to turn actors of other jobs away.
+      devices: the devices of each actor thread of this process; empty where actors are no threads.
+      new_actor: builds an actor for a thread.
+      command: (name, address) -> command line of an actor process.
+
+    Raises:
+      SettingsError: weights would be published so rarely that no rollout could be fresh enough.
     """
 
     def __init__(
@@ -63,25 +95,34 @@ class Asynchronous:
                 f"grpo.broadcast_every = {grpo.broadcast_every}: expected at most grpo.max_staleness + 1, "
                 "or no rollout would be fresh enough"
             )
-        own = multihost.own_share(grpo)
-        work = grpo.work_problems or math.ceil(own.problems / own.actors)
-        most = (grpo.ahead + 1) * own.problems + own.actors * work
-        self.ledger = Ledger(stream, work_problems=work, most_unfinished=most, part=multihost.part())
-        is_here = grpo.actors_in == "threads"
-        has_others = not is_here or bool(grpo.listen)
-        self._placements = [Placement(theirs) for theirs in devices] if is_here else []
-        self.board = Board(self._placements, for_others=has_others)
-        self.receive(params, 0)
-        self._reception = Reception(self.ledger, self.board, settings=settings, vocabulary=vocabulary, job=job)
-        self._has_others = has_others
-        self._server: Server | None = None
+        share = multihost.per_process(grpo)
+        item_problems = grpo.work_problems or math.ceil(share.problems / share.actors)
+        self.work_queue = WorkQueue(
+            stream,
+            item_problems=item_problems,
+            max_unfinished=(grpo.ahead + 1) * share.problems + share.actors * item_problems,
+            process=multihost.process_index_and_count(),
+        )
+        has_threads = grpo.actors_in == "threads"
+        serves_remote = not has_threads or bool(grpo.listen)
+        self._placements = [Placement(actor_devices) for actor_devices in devices] if has_threads else []
+        self.weight_store = WeightStore(self._placements, for_remote=serves_remote)
+        self.update_weights(params, 0)
+        self._service = LearnerService(
+            self.work_queue, self.weight_store, settings=settings, vocabulary=vocabulary, job=job
+        )
+        self._serves_remote = serves_remote
+        self._server: RpcServer | None = None
         self._new_actor = new_actor
         self._command = command
-        hires: dict[str, Callable[[str, int], Member]] = {"threads": self._thread, "processes": self._process}
-        size = 0 if grpo.actors_in == "elsewhere" else own.actors
-        self._crew = Crew(hires.get(grpo.actors_in, self._thread), size=size, on_loss=self.ledger.lose)
+        spawners: dict[str, Callable[[str, int], ActorHandle]] = {"threads": self._thread, "processes": self._process}
+        self._supervisor = ActorSupervisor(
+            spawners.get(grpo.actors_in, self._thread),
+            size=0 if grpo.actors_in == "elsewhere" else share.actors,
+            on_failure=self.work_queue.requeue,
+        )
         self._before: dict[str, float] = {}
-        self._asked_s = time.monotonic()
+        self._taken_s = time.monotonic()
 
     @property
     def address(self) -> str:
@@ -89,68 +130,68 @@ class Asynchronous:
         return self._server.address if self._server else ""
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
-        """Raises UserError where no rollout comes for as long as `grpo.patience_s`."""
+        """Take the fresh groups of a step; raises UserError where no rollout comes within `grpo.patience_s`."""
         self._open()
         started_s = time.monotonic()
-        found: list[Group] = []
+        fresh: list[Group] = []
         stale = 0
-        wanted = len(multihost.own_places(step, self._grpo.problems))
-        while len(found) < wanted:
+        wanted = len(multihost.process_places(step, self._grpo.problems))
+        while len(fresh) < wanted:
             group = self._next()
             if batches.staleness(group, step=step) > self._grpo.max_staleness:
                 stale += 1
             else:
-                found.append(group)
-        return found, self._figures(taken=len(found), stale=stale, idle_s=time.monotonic() - started_s)
+                fresh.append(group)
+        return fresh, self._figures(taken=len(fresh), stale=stale, idle_s=time.monotonic() - started_s)
 
-    def receive(self, params: decoder.Params, version: int) -> None:
-        self.board.post(multihost.own_copy(params), version)
+    def update_weights(self, params: decoder.Params, version: int) -> None:
+        self.weight_store.publish(multihost.process_copy(params), version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
-        contents, facts = self.ledger.state()
-        shares = multihost.states_of_all(contents or {}, facts)
-        waiting = groups_lib.appended([share.arrays for share in shares])
-        return {"queue": waiting}, {"shares": [share.facts for share in shares], "version": step}
+        contents, metadata = self.work_queue.state()
+        shares = multihost.all_gather_states(contents or {}, metadata)
+        waiting = groups_lib.concatenate_groups([share.arrays for share in shares])
+        return {"queue": waiting}, {"shares": [share.metadata for share in shares], "version": step}
 
-    def restore(self, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
-        if "shares" not in facts:
+    def restore(self, arrays: dict[str, typing.Any], metadata: dict[str, typing.Any]) -> None:
+        if "shares" not in metadata:
             raise UserError(f"grpo.actors = {self._grpo.actors}: expected 0, as in the checkpoints of this workdir")
-        (index, sharers), shares = multihost.part(), facts["shares"]
+        (index, sharers), shares = multihost.process_index_and_count(), metadata["shares"]
         if len(shares) != sharers:
             raise UserError(
                 f"processes.count = {sharers}: expected {len(shares)}, as in the checkpoints of this workdir"
             )
         waiting = arrays.get("queue")
         if waiting is not None:
-            waiting = groups_lib.chosen(waiting, np.flatnonzero(np.asarray(waiting["batch"]) % sharers == index))
-        self.ledger.restore(waiting, shares[index])
-        self.receive(arrays["params"], facts["version"])
+            waiting = groups_lib.select_groups(waiting, np.flatnonzero(np.asarray(waiting["batch"]) % sharers == index))
+        self.work_queue.restore(waiting, shares[index])
+        self.update_weights(arrays["params"], metadata["version"])
 
     def close(self) -> None:
-        """Tells all actors that the run has ended, and ends those that were started here."""
-        self.ledger.end()
-        self._crew.stop()
+        """End the run: tell all actors so, and stop those that were started here."""
+        self.work_queue.close()
+        self._supervisor.stop()
         if self._server:
             ends_s = time.monotonic() + min(TELL_S, BEATS_MISSED * self._grpo.heartbeat_s)
-            while self._reception.present() and time.monotonic() < ends_s:
+            while self._service.present() and time.monotonic() < ends_s:
                 time.sleep(CHECK_S)
-                self._reception.silent(after_s=BEATS_MISSED * self._grpo.heartbeat_s)
+                self._service.silent(after_s=BEATS_MISSED * self._grpo.heartbeat_s)
             self._server.close()
 
     def _open(self) -> None:
-        """Lets actors in, once: not before a checkpoint has been taken up, or they would begin another run."""
-        if self._has_others and self._server is None:
-            self._server = Server(self._grpo.listen, self._reception.answer)
-        if not len(self._crew):
-            self._crew.start()
+        """Let actors in, once; not before a checkpoint is restored, or they would work for a run that never was."""
+        if self._serves_remote and self._server is None:
+            self._server = RpcServer(self._grpo.listen, self._service.answer)
+        if not len(self._supervisor):
+            self._supervisor.start()
 
     def _next(self) -> Group:
-        """The next group, looking after the actors meanwhile."""
+        """Wait for the next group and replace failed actors meanwhile."""
         started_s = told_s = time.monotonic()
         while True:
-            self._look_after()
+            self._check_actors()
             try:
-                return self.ledger.take(timeout_s=CHECK_S)
+                return self.work_queue.take(timeout_s=CHECK_S)
             except QueueTimeoutError:
                 now_s = time.monotonic()
             if now_s - started_s > self._grpo.patience_s:
@@ -159,47 +200,47 @@ class Asynchronous:
                 told_s = now_s
                 _LOG.info("no rollout for %.0f s: %d actors at %s", now_s - started_s, self._present(), self.address)
 
-    def _look_after(self) -> None:
-        silent = self._reception.silent(after_s=BEATS_MISSED * self._grpo.heartbeat_s)
-        ours = self._crew.names()
+    def _check_actors(self) -> None:
+        silent = self._service.silent(after_s=BEATS_MISSED * self._grpo.heartbeat_s)
+        supervised = self._supervisor.names()
         for name in silent:
-            if name not in ours:
-                _LOG.warning("%s is silent: %d problems handed out again", name, self.ledger.lose(name))
-        self._crew.check(silent=silent, answered=self.ledger.counts["answered_groups"])
+            if name not in supervised:
+                _LOG.warning("%s is silent: %d problems queued again", name, self.work_queue.requeue(name))
+        self._supervisor.check(silent=silent, answered=self.work_queue.counts["answered_groups"])
 
     def _figures(self, *, taken: int, stale: int, idle_s: float) -> dict[str, float]:
-        """What happened since the last step was taken; counts of lost and turned away work are those of this start."""
+        """Figures since the last step; counts of lost actors and refused work are those of this start."""
         now_s = time.monotonic()
-        counts = dict(self.ledger.counts)
+        counts = dict(self.work_queue.counts)
         since = {name: counts.get(name, 0.0) - self._before.get(name, 0.0) for name in counts}
-        elapsed_s, self._asked_s, self._before = now_s - self._asked_s, now_s, counts
+        elapsed_s, self._taken_s, self._before = now_s - self._taken_s, now_s, counts
         actor_s = max(elapsed_s * max(1, self._present()), 1e-9)
         return {
             **{name: since.get(name, 0.0) for name in ("generate_s", "execute_s", "judge_s")},
-            "queue_depth": len(self.ledger),
+            "queue_depth": len(self.work_queue),
             "stale_share": stale / max(1, taken + stale),
             "stale_groups": stale,
             "learner_idle_s": idle_s,
             "actor_idle_share": min(1.0, since.get("idle_s", 0.0) / actor_s),
             "actors": self._present(),
-            "lost_actors": self._crew.lost,
+            "lost_actors": self._supervisor.lost,
             "repeated_groups": counts.get("repeated_groups", 0),
             "rejected_groups": counts.get("rejected_groups", 0),
             "refused_messages": self._server.refused if self._server else 0,
         }
 
     def _present(self) -> int:
-        return self._reception.present() + (len(self._crew) if self._placements else 0)
+        return self._service.present() + (len(self._supervisor) if self._placements else 0)
 
-    def _thread(self, name: str, place: int) -> Member:
+    def _thread(self, name: str, place: int) -> ActorHandle:
         placement = self._placements[place % len(self._placements)]
-        desk = LocalDesk(self.ledger, self.board, name=name, placement=placement)
+        learner = LocalLearner(self.work_queue, self.weight_store, name=name, placement=placement)
 
         def work() -> None:
             with on_devices_of(placement):
-                Worker(self._new_actor(), desk).run()
+                RolloutWorker(self._new_actor(), learner).run()
 
-        return ThreadMember(name, work)
+        return ThreadActor(name, work)
 
-    def _process(self, name: str, _: int) -> Member:
-        return ProcessMember(name, self._command(name, self.address))
+    def _process(self, name: str, _: int) -> ActorHandle:
+        return ProcessActor(name, self._command(name, self.address))

@@ -1,6 +1,6 @@
-"""Edge: where actors meet the learner: a desk for each thread of this process, a reception for all others.
+"""Edge: the learner as actors see it: by calls from threads of its process, by messages from everywhere else.
 
-Both hand out work from one ledger and the newest weights from one board, and take in groups.
+Both ways lead to the same work queue and weight store. `actors.coordinator` tells how they work together.
 """
 
 import threading
@@ -11,121 +11,125 @@ from collections.abc import Collection
 
 from optimrl_jax.actors import messages
 from optimrl_jax.actors.rollout_worker import PAUSE_S, Weights
-from optimrl_jax.actors.weight_store import Board
-from optimrl_jax.actors.work_queue import Ledger, RunEndedError, Work
+from optimrl_jax.actors.weight_store import WeightStore
+from optimrl_jax.actors.work_queue import RunEndedError, WorkItem, WorkQueue
 from optimrl_jax.distributed import codec
 from optimrl_jax.distributed.placement import Placement
 from optimrl_jax.rollout.groups import Group
 from optimrl_jax.settings import Settings
 
 
-class LocalDesk:
-    """The desk of an actor in a thread of this process; see `worker.Desk`."""
+class LocalLearner:
+    """The learner for an actor in a thread of its process; a `rollout_worker.LearnerInterface`."""
 
-    def __init__(self, ledger: Ledger, board: Board, *, name: str, placement: Placement) -> None:
-        self._ledger = ledger
-        self._board = board
+    def __init__(self, work_queue: WorkQueue, weight_store: WeightStore, *, name: str, placement: Placement) -> None:
+        self._work_queue = work_queue
+        self._weight_store = weight_store
         self._name = name
         self._placement = placement
         self._has: int | None = None
 
-    def work(self, *, holding: Collection[int], idle_s: float) -> Work | None:
-        self._ledger.note({"idle_s": idle_s})
-        return self._ledger.hand_out(self._name, holding=holding, wait_s=PAUSE_S)
+    def next_item(self, *, in_flight: Collection[int], idle_s: float) -> WorkItem | None:
+        self._work_queue.add_metrics({"idle_s": idle_s})
+        return self._work_queue.lease(self._name, in_flight=in_flight, wait_s=PAUSE_S)
 
     def weights(self) -> Weights | None:
-        version, params = self._board.here(self._placement)
+        version, params = self._weight_store.on_device(self._placement)
         if version == self._has:
             return None
         self._has = version
         return version, params
 
-    def deliver(self, work: Work, groups: list[Group], timings: dict[str, float]) -> None:
-        self._ledger.note(timings)
-        self._ledger.take_in(work.batch, groups)
+    def submit(self, work: WorkItem, groups: list[Group], timings: dict[str, float]) -> None:
+        self._work_queue.add_metrics(timings)
+        self._work_queue.complete(work.batch, groups)
 
 
-class Reception:
-    """Answers the messages of actors elsewhere; `run` names this start of the learner.
+class LearnerService:
+    """Answers the messages of actors elsewhere.
 
-    Rollouts for another start are turned away, because their policy is not one of this run.
+    `run` names this start of the learner: rollouts for another start are refused, because no policy of this run sampled
+    them. `vocabulary` and `settings` bound what a group may hold, `job` (`messages.job_id`) is what actors must
+    agree on.
     """
 
-    def __init__(self, ledger: Ledger, board: Board, *, settings: Settings, vocabulary: int, job: str) -> None:
+    def __init__(
+        self, work_queue: WorkQueue, weight_store: WeightStore, *, settings: Settings, vocabulary: int, job: str
+    ) -> None:
         self.run = uuid.uuid4().hex
-        self._ledger = ledger
-        self._board = board
+        self._work_queue = work_queue
+        self._weight_store = weight_store
         self._settings = settings
         self._vocabulary = vocabulary
         self._job = job
         self._lock = threading.Lock()
-        self._seen_s: dict[str, float] = {}
+        self._last_seen_s: dict[str, float] = {}
         self._answers = {"work": self._work, "weights": self._weights, "groups": self._groups, "alive": self._alive}
 
-    def answer(self, message: codec.Message) -> list:
-        """The frames of the answer to a message; raises ValueError for one that is not understood."""
-        actor = _fact(message, "actor", str)
+    def answer(self, message: codec.WireMessage) -> list:
+        """Answer a message with frames; raises ValueError for one that makes no sense."""
+        actor = _field(message, "actor", str)
         if message.kind == "hello":
-            if _fact(message, "job", str) != self._job:
+            if _field(message, "job", str) != self._job:
                 raise codec.MessageError(
                     f"{actor}: expected the configuration, the dataset and the policy of this learner"
                 )
-        elif _fact(message, "run", str) != self.run:
-            self._ledger.note({"rejected_groups": len(message.arrays.get("problem", ()))})
-            return codec.packed("restarted", {})
+        elif _field(message, "run", str) != self.run:
+            self._work_queue.add_metrics({"rejected_groups": len(message.arrays.get("problem", ()))})
+            return codec.encode_message("restarted", {})
         elif message.kind not in self._answers:
             raise codec.MessageError(f"expected one of {', '.join(self._answers)}, found {message.kind!r}")
         with self._lock:
-            self._seen_s[actor] = time.monotonic()
+            self._last_seen_s[actor] = time.monotonic()
         if message.kind == "hello":
-            return codec.packed("welcome", {"run": self.run})
+            return codec.encode_message("welcome", {"run": self.run})
         try:
             return self._answers[message.kind](message, actor)
         except RunEndedError:
             with self._lock:
-                del self._seen_s[actor]
-            return codec.packed("ended", {})
+                del self._last_seen_s[actor]
+            return codec.encode_message("ended", {})
 
     def silent(self, *, after_s: float) -> list[str]:
-        """Actors that have shown no sign of life for `after_s`; each is told once."""
+        """Return the actors that were silent for `after_s` seconds, each once."""
         with self._lock:
-            found = [name for name, seen_s in self._seen_s.items() if time.monotonic() - seen_s > after_s]
-            for name in found:
-                del self._seen_s[name]
-        return found
+            names = [name for name, last_s in self._last_seen_s.items() if time.monotonic() - last_s > after_s]
+            for name in names:
+                del self._last_seen_s[name]
+        return names
 
     def present(self) -> int:
-        """Actors that have not yet fallen silent or heard that the run has ended."""
-        return len(self._seen_s)
+        """Count the actors that are neither silent nor told that the run has ended."""
+        return len(self._last_seen_s)
 
-    def _work(self, message: codec.Message, actor: str) -> list:
-        self._ledger.note({"idle_s": _fact(message, "idle_s", float)})
-        holding = _fact(message, "holding", list)
-        work = self._ledger.hand_out(actor, holding=holding, wait_s=0.0)
-        return codec.packed("wait", {}) if work is None else codec.packed("work", work._asdict())
+    def _work(self, message: codec.WireMessage, actor: str) -> list:
+        self._work_queue.add_metrics({"idle_s": _field(message, "idle_s", float)})
+        in_flight = _field(message, "in_flight", list)
+        work = self._work_queue.lease(actor, in_flight=in_flight, wait_s=0.0)
+        return codec.encode_message("wait", {}) if work is None else codec.encode_message("work", work._asdict())
 
-    def _weights(self, message: codec.Message, _: str) -> list:
-        version, arrays = self._board.there()
-        if _fact(message, "has", int) == version:
-            return codec.packed("same", {})
-        return codec.packed("weights", {"version": version}, arrays)
+    def _weights(self, message: codec.WireMessage, _: str) -> list:
+        version, arrays = self._weight_store.on_host()
+        if _field(message, "has", int) == version:
+            return codec.encode_message("same", {})
+        return codec.encode_message("weights", {"version": version}, arrays)
 
-    def _groups(self, message: codec.Message, _: str) -> list:
-        batch, timings = _fact(message, "batch", int), _fact(message, "timings", dict)
-        groups = messages.groups_of(
-            message.arrays, settings=self._settings, vocabulary=self._vocabulary, step=self._board.version
+    def _groups(self, message: codec.WireMessage, _: str) -> list:
+        batch, timings = _field(message, "batch", int), _field(message, "timings", dict)
+        groups = messages.decode_groups(
+            message.arrays, settings=self._settings, vocabulary=self._vocabulary, step=self._weight_store.version
         )
-        is_new = self._ledger.take_in(batch, groups)
+        is_new = self._work_queue.complete(batch, groups)
         if is_new:
-            self._ledger.note({name: value for name, value in timings.items() if isinstance(value, float)})
-        return codec.packed("taken", {"is_new": is_new})
+            self._work_queue.add_metrics({name: value for name, value in timings.items() if isinstance(value, float)})
+        return codec.encode_message("taken", {"is_new": is_new})
 
     def _alive(self, *_: typing.Any) -> list:
-        return codec.packed("alive", {})
+        return codec.encode_message("alive", {})
 
 
-def _fact(message: codec.Message, name: str, kind: type) -> typing.Any:
-    value = message.facts.get(name)
+def _field(message: codec.WireMessage, name: str, kind: type) -> typing.Any:
+    value = message.metadata.get(name)
     if not isinstance(value, kind):
         raise codec.MessageError(f"{message.kind}: expected {name} of type {kind.__name__}")
     return value

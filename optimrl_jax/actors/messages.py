@@ -1,6 +1,6 @@
-"""What a learner and actors elsewhere tell each other: the groups that come back, and the identity of a job.
+"""What a learner accepts from actors elsewhere: groups of its very run, and actors of its very job.
 
-Pure: the check that groups from elsewhere are what they should be. Whatever does not fit raises MessageError.
+Pure. Whatever does not fit raises MessageError; nothing is trusted because it arrived.
 """
 
 import hashlib
@@ -15,10 +15,20 @@ from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.settings import Settings
 
 
-def groups_of(
+def decode_groups(
     arrays: Mapping[str, np.ndarray], *, settings: Settings, vocabulary: int, step: int
 ) -> list[groups_lib.Group]:
-    """Groups from elsewhere; raises MessageError unless they could come from an actor of this very run."""
+    """Decode groups from elsewhere.
+
+    Args:
+      arrays: what `groups.stack_groups` made, by name.
+      settings: those of the job; they give every shape.
+      vocabulary: token ids are below it.
+      step: newest policy version of the run; no rollout can be newer.
+
+    Raises:
+      MessageError: a name, shape, type or value could not come from an actor of this run.
+    """
     r, t = settings.grpo.rollouts, settings.data.prompt_tokens + settings.data.completion_tokens
     expected = {"tokens": (r, t), "is_completion": (r, t), "log_prob": (r, t), "policy_version": (r,)}
     expected |= dict.fromkeys(("reward", "is_valid", "is_correct", "is_fast"), (r,))
@@ -35,11 +45,11 @@ def groups_of(
     _check_range("policy_version", arrays["policy_version"], 0, step)
     if not arrays["is_completion"].any(axis=2).all() or not np.isfinite(arrays["reward"][arrays["is_valid"]]).all():
         raise MessageError("expected sampled tokens in every rollout and finite rewards")
-    return groups_lib.unstacked(arrays)
+    return groups_lib.unstack_groups(arrays)
 
 
 def job_id(settings: Settings, problems: Sequence[str]) -> str:
-    """What learner and actors must agree on: everything that decides what a rollout is and what it earns."""
+    """Hash what learner and actors must agree on: everything that decides what a rollout is and what it earns."""
     values = thaw(settings)
     shared = {name: values[name] for name in ("seed", "environment", "reward", "noise")}
     shared["data"] = [settings.data.prompt_tokens, settings.data.completion_tokens]

@@ -1,7 +1,7 @@
-"""Edge: an actor at work: asks for problems, samples them, and has the batch before judged in the meantime.
+"""Edge: the loop of an actor: lease an item, sample it, and have the item before executed and judged meanwhile.
 
-What it works for is a `Desk`: the learner's own in the same process, or one reached over the network. An actor keeps no
-state that matters: one that is lost is replaced, and its work handed out again.
+It works for a `LearnerInterface`, which is the learner of the same process or one reached by RPC. An actor keeps no
+state that matters: a lost one is replaced and its leases are issued again.
 """
 
 import concurrent.futures
@@ -11,47 +11,48 @@ import time
 import typing
 from collections.abc import Callable, Collection
 
-from optimrl_jax.actors.rpc import Asker
-from optimrl_jax.actors.work_queue import RunEndedError, Work
+from optimrl_jax.actors.rpc import RpcClient
+from optimrl_jax.actors.work_queue import RunEndedError, WorkItem
 from optimrl_jax.distributed import codec
 from optimrl_jax.distributed.placement import Placement
 from optimrl_jax.errors import UserError
 from optimrl_jax.model import decoder
-from optimrl_jax.rollout.actor import Actor, Sampled
-from optimrl_jax.rollout.groups import Group, stacked
+from optimrl_jax.rollout.actor import Actor, SampledBatch
+from optimrl_jax.rollout.groups import Group, stack_groups
 
 PAUSE_S = 0.05
 Weights = tuple[int, decoder.Params]
 
 
 class RestartedError(RuntimeError):
-    """The learner was started again: what was sampled for its earlier start is worth nothing."""
+    """The learner was restarted: what was sampled for its earlier start is refused."""
 
 
-class Desk(typing.Protocol):
+class LearnerInterface(typing.Protocol):
     """What an actor needs of the learner; each method may raise RunEndedError or RestartedError."""
 
-    def work(self, *, holding: Collection[int], idle_s: float) -> Work | None:
-        """The next work, or None after a short wait; `idle_s` is the time the actor has waited since it last asked."""
+    def next_item(self, *, in_flight: Collection[int], idle_s: float) -> WorkItem | None:
+        """Lease the next item; None after a short wait. `idle_s`: seconds that the actor waited since it last asked."""
 
     def weights(self) -> Weights | None:
-        """The newest weights with their version, or None where the actor has them."""
+        """Fetch the newest weights with their version; None where the actor has them."""
 
-    def deliver(self, work: Work, groups: list[Group], timings: dict[str, float]) -> None: ...
+    def submit(self, work: WorkItem, groups: list[Group], timings: dict[str, float]) -> None:
+        """Return the groups of an item, one a problem, with the seconds that its parts took."""
 
 
-class Worker:
-    """One actor at one desk. At most two batches are under way: one is sampled while the other is judged."""
+class RolloutWorker:
+    """One actor and its learner. At most two items are under way: one is sampled while the other is judged."""
 
-    def __init__(self, actor: Actor, desk: Desk) -> None:
+    def __init__(self, actor: Actor, learner: LearnerInterface) -> None:
         self._actor = actor
-        self._desk = desk
+        self._learner = learner
         self._judging: concurrent.futures.Future[None] | None = None
-        self._holding: set[int] = set()
+        self._in_flight: set[int] = set()
         self._idle_s = 0.0
 
     def run(self) -> None:
-        """Works until the run ends; what then is under way is given up."""
+        """WorkItem until the run ends; items under way are then dropped."""
         threads = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="judging")
         with contextlib.suppress(RunEndedError), threads:
             while True:
@@ -62,10 +63,10 @@ class Worker:
 
     def _turn(self, threads: concurrent.futures.ThreadPoolExecutor) -> None:
         work = self._next_work()
-        self._holding.add(work.batch)
-        if newest := self._desk.weights():
+        self._in_flight.add(work.batch)
+        if newest := self._learner.weights():
             version, params = newest
-            self._actor.receive(params, version)
+            self._actor.update_weights(params, version)
         timings: dict[str, float] = {}
         sampled = self._actor.generate(work.problems, batch=work.batch, timings=timings)
         started_s = time.monotonic()
@@ -73,10 +74,10 @@ class Worker:
         self._idle_s += time.monotonic() - started_s
         self._judging = threads.submit(self._judge, work, sampled, timings)
 
-    def _next_work(self) -> Work:
+    def _next_work(self) -> WorkItem:
         started_s, idle_s = time.monotonic(), self._idle_s
         while True:
-            work = self._desk.work(holding=sorted(self._holding), idle_s=idle_s)
+            work = self._learner.next_item(in_flight=sorted(self._in_flight), idle_s=idle_s)
             self._idle_s = 0.0
             if work is not None:
                 return work
@@ -84,12 +85,12 @@ class Worker:
                 self._settle()
             idle_s, started_s = time.monotonic() - started_s, time.monotonic()
 
-    def _judge(self, work: Work, sampled: Sampled, timings: dict[str, float]) -> None:
-        self._desk.deliver(work, self._actor.judge(sampled, timings=timings), timings)
-        self._holding.discard(work.batch)
+    def _judge(self, work: WorkItem, sampled: SampledBatch, timings: dict[str, float]) -> None:
+        self._learner.submit(work, self._actor.judge(sampled, timings=timings), timings)
+        self._in_flight.discard(work.batch)
 
     def _settle(self) -> None:
-        """Waits for the batch that is judged, and raises what went wrong with it."""
+        """Wait for the item that is being judged and raise what went wrong with it."""
         judging, self._judging = self._judging, None
         if judging is not None:
             judging.result()
@@ -97,19 +98,25 @@ class Worker:
     def _forget(self) -> None:
         with contextlib.suppress(RestartedError):
             self._settle()
-        self._holding.clear()
+        self._in_flight.clear()
 
 
-class RemoteDesk:
-    """The desk of a learner elsewhere. It outlives the learner: a new start is greeted, and told from the old one.
+class RemoteLearner:
+    """A `LearnerInterface` over RPC. It survives restarts of the learner and tells one start from the other.
 
-    `job` says what both must agree on (`messages.job_id`), `like` is a policy of the right shape, and `placement` where
-    its weights are to live. `on_beat` is called before every sign of life, from another thread.
+    Args:
+      client: the connection.
+      name: of this actor, in the learner's log.
+      job: what both sides must agree on (`messages.job_id`).
+      like: a policy of the right shapes and types.
+      placement: where received weights are to live.
+      heartbeat_s: seconds between signs of life.
+      on_beat: called before each of them, from another thread.
     """
 
     def __init__(
         self,
-        asker: Asker,
+        client: RpcClient,
         *,
         name: str,
         job: str,
@@ -118,7 +125,7 @@ class RemoteDesk:
         heartbeat_s: float,
         on_beat: Callable[[], None],
     ) -> None:
-        self._asker = asker
+        self._client = client
         self._name = name
         self._job = job
         self._like = like
@@ -129,33 +136,33 @@ class RemoteDesk:
         beats = threading.Thread(target=self._beat, args=(heartbeat_s, on_beat), name="heartbeat", daemon=True)
         beats.start()
 
-    def work(self, *, holding: Collection[int], idle_s: float) -> Work | None:
-        answer = self._ask("work", self._run, holding=list(holding), idle_s=idle_s)
+    def next_item(self, *, in_flight: Collection[int], idle_s: float) -> WorkItem | None:
+        answer = self._call("work", self._run, in_flight=list(in_flight), idle_s=idle_s)
         if answer.kind == "wait":
             time.sleep(PAUSE_S)
             return None
-        return Work(answer.facts["batch"], tuple(answer.facts["problems"]), self._run)
+        return WorkItem(answer.metadata["batch"], tuple(answer.metadata["problems"]), self._run)
 
     def weights(self) -> Weights | None:
         run, has = self._run, self._has
-        answer = self._ask("weights", run, has=has[1] if has and has[0] == run else -1)
+        answer = self._call("weights", run, has=has[1] if has and has[0] == run else -1)
         if answer.kind == "same":
             return None
-        self._has = (run, answer.facts["version"])
-        return self._has[1], self._placement.put(codec.tree_like(self._like, answer.arrays))
+        self._has = (run, answer.metadata["version"])
+        return self._has[1], self._placement.put(codec.unflatten_like(self._like, answer.arrays))
 
-    def deliver(self, work: Work, groups: list[Group], timings: dict[str, float]) -> None:
-        self._ask("groups", work.run, arrays=stacked(groups), batch=work.batch, timings=timings)
+    def submit(self, work: WorkItem, groups: list[Group], timings: dict[str, float]) -> None:
+        self._call("groups", work.run, arrays=stack_groups(groups), batch=work.batch, timings=timings)
 
     def close(self) -> None:
         self._ends.set()
-        self._asker.close()
+        self._client.close()
 
     def _greet(self) -> str:
-        return self._asker.ask("hello", {"actor": self._name, "job": self._job}).facts["run"]
+        return self._client.call("hello", {"actor": self._name, "job": self._job}).metadata["run"]
 
-    def _ask(self, kind: str, run: str, *, arrays: dict | None = None, **facts: typing.Any) -> codec.Message:
-        answer = self._asker.ask(kind, {"actor": self._name, "run": run, **facts}, arrays)
+    def _call(self, kind: str, run: str, *, arrays: dict | None = None, **metadata: typing.Any) -> codec.WireMessage:
+        answer = self._client.call(kind, {"actor": self._name, "run": run, **metadata}, arrays)
         if answer.kind == "restarted":
             self._run = self._greet()
             raise RestartedError("the learner was started again")
@@ -168,4 +175,4 @@ class RemoteDesk:
         with contextlib.suppress(UserError):
             while not self._ends.wait(heartbeat_s):
                 on_beat()
-                self._asker.ask("alive", {"actor": self._name, "run": self._run})
+                self._client.call("alive", {"actor": self._name, "run": self._run})

@@ -1,7 +1,7 @@
-"""Edge: carries messages between a learner and actors of other processes or hosts (ZeroMQ): ask and be answered.
+"""Edge: remote procedure calls from actors to their learner (ZeroMQ): one request, one answer.
 
-An actor that gets no answer asks again until its patience ends, so that a learner may die and come back meanwhile;
-the learner may get a question twice, and every answer allows for that. Meant for a network that is trusted: whoever
+A client that gets no answer sends its request again until its patience ends, so that a learner may die and come back
+meanwhile. A request may therefore arrive twice, and every handler allows for that. Made for a trusted network: whoever
 reaches the address can take part in the run (messages are checked, see `distributed.codec`, but not signed).
 """
 
@@ -19,23 +19,23 @@ from optimrl_jax.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 POLL_MS = 100
-# A question and its answer may be lost with a connection: it is put again after this time.
-ANSWER_S = 5.0
+# A request or its answer may be lost with a connection: the request is sent again after this time.
+ANSWER_TIMEOUT_S = 5.0
 BIND_S = 5.0
 LOOPBACK = "tcp://127.0.0.1:*"
-Answer = Callable[[codec.Message], list]
+Handler = Callable[[codec.WireMessage], list]
 
 
 class LearnerLostError(UserError):
     """No learner has answered for as long as the settings allow."""
 
 
-class Server:
-    """Answers the questions of actors in a thread of its own; `address` is where they may connect."""
+class RpcServer:
+    """Answers requests in a thread of its own; `address` is where clients connect, `refused` counts bad messages."""
 
-    def __init__(self, address: str, answer: Answer) -> None:
+    def __init__(self, address: str, handler: Handler) -> None:
         self.refused = 0
-        self._answer = answer
+        self._handler = handler
         self._ends = threading.Event()
         self._socket = zmq.Context.instance().socket(zmq.ROUTER)
         self._socket.linger = 0
@@ -49,7 +49,7 @@ class Server:
         self._thread.join()
 
     def _bind(self, address: str) -> None:
-        """Tries for a while: the address of a learner that has just ended is not free at once."""
+        """Try for a while: the address of a learner that has just ended is not free at once."""
         ends_s = time.monotonic() + BIND_S
         while True:
             try:
@@ -64,7 +64,7 @@ class Server:
         while not self._ends.is_set():
             if self._socket.poll(POLL_MS):
                 frames = self._socket.recv_multipart(copy=False)
-                # An envelope of sender and number of the question, an empty frame, the message.
+                # An envelope (sender and number of the request), an empty frame, the message.
                 empty = next((n for n, frame in enumerate(frames[1:], start=1) if not len(frame.buffer)), None)
                 if empty is not None:
                     reply = self._reply([frame.buffer for frame in frames[empty + 1 :]])
@@ -73,28 +73,31 @@ class Server:
 
     def _reply(self, frames: list) -> list:
         try:
-            return self._answer(codec.unpacked(frames))
+            return self._handler(codec.decode_message(frames))
         except ValueError as error:
             self.refused += 1
             _LOG.warning("a message of an actor is refused: %s", error)
-            return codec.packed("refused", {"reason": str(error)})
+            return codec.encode_message("refused", {"reason": str(error)})
 
 
-class Asker:
-    """Puts questions to a learner; safe to use from several threads, each of which has its own connection."""
+class RpcClient:
+    """Sends requests to a learner; safe to use from several threads, each of which has its own connection.
 
-    def __init__(self, address: str, *, patience_s: float, answer_s: float = ANSWER_S) -> None:
+    Raises LearnerLostError where no answer comes for `patience_s` seconds.
+    """
+
+    def __init__(self, address: str, *, patience_s: float, answer_s: float = ANSWER_TIMEOUT_S) -> None:
         self._address = address
         self._patience_s = patience_s
         self._answer_s = answer_s
         self._own = threading.local()
         self._ends = threading.Event()
 
-    def ask(
-        self, kind: str, facts: Mapping[str, typing.Any], arrays: Mapping[str, np.ndarray] | None = None
-    ) -> codec.Message:
-        """The learner's answer; raises LearnerLostError where none comes, UserError where the learner refuses."""
-        frames = codec.packed(kind, facts, arrays)
+    def call(
+        self, kind: str, metadata: Mapping[str, typing.Any], arrays: Mapping[str, np.ndarray] | None = None
+    ) -> codec.WireMessage:
+        """Send a request and return its answer; raises LearnerLostError without one, UserError where it is refused."""
+        frames = codec.encode_message(kind, metadata, arrays)
         ends_s = time.monotonic() + self._patience_s
         socket = self._socket()
         while time.monotonic() < ends_s and not self._ends.is_set():
@@ -103,23 +106,23 @@ class Asker:
             except zmq.Again:
                 continue
             if socket.poll(int(1000 * self._answer_s)):
-                answer = codec.unpacked([frame.buffer for frame in socket.recv_multipart(copy=False)])
+                answer = codec.decode_message([frame.buffer for frame in socket.recv_multipart(copy=False)])
                 if answer.kind == "refused":
-                    raise UserError(f"the learner at {self._address} refuses: {answer.facts.get('reason')}")
+                    raise UserError(f"the learner at {self._address} refuses: {answer.metadata.get('reason')}")
                 return answer
         raise LearnerLostError(f"--learner = {self._address!r}: expected an answer within {self._patience_s:g} s")
 
     def close(self) -> None:
-        """Ends the questions of other threads; connections go with their threads."""
+        """End the calls of other threads; connections close with their threads."""
         self._ends.set()
 
     def _socket(self) -> zmq.Socket:
         if not hasattr(self._own, "socket"):
             socket = zmq.Context.instance().socket(zmq.REQ)
-            # A lost question may be put again, and an answer to an older one is not taken for the newest.
+            # A lost request may be sent again, and an answer to an older one is not taken for that of the newest.
             socket.setsockopt(zmq.REQ_RELAXED, 1)
             socket.setsockopt(zmq.REQ_CORRELATE, 1)
-            # Without a connection nothing is sent: a learner that comes back would get every question many times.
+            # Without a connection nothing is sent: a learner that comes back would get every request many times.
             socket.setsockopt(zmq.IMMEDIATE, 1)
             socket.setsockopt(zmq.SNDTIMEO, int(1000 * self._answer_s))
             socket.linger = 0

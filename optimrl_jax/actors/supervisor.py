@@ -1,7 +1,7 @@
-"""Edge: the actors that a learner has started itself, as threads or as processes: who is lost is replaced.
+"""Edge: supervises the actors that a learner starts itself, as threads or processes: one that fails is replaced.
 
-An actor that the caller can mend (a UserError, exit code 2) ends the run at once; one that is lost for any other reason
-is replaced, up to a bound of losses in a row without a group in between.
+A failure that the user can fix (UserError, exit code 2) ends the run at once. Any other is answered by a new actor, up
+to a bound of failures in a row without a single group in between.
 """
 
 import concurrent.futures
@@ -13,26 +13,26 @@ from collections.abc import Callable, Collection
 from optimrl_jax.errors import EXIT_USER_ERROR, UserError
 
 _LOG = logging.getLogger(__name__)
-MOST_LOST_IN_A_ROW = 5
-END_S = 5.0
+MAX_FAILURES_IN_A_ROW = 5
+STOP_S = 5.0
 
 
 class ActorsLostError(RuntimeError):
-    """Actor after actor is lost before it answers anything: replacing them does not help."""
+    """Actor after actor fails before it submits anything: replacing them does not help."""
 
 
-class Member(typing.Protocol):
+class ActorHandle(typing.Protocol):
     """One actor that was started here."""
 
     name: str
 
-    def loss(self) -> str:
-        """Why it is lost, in a few words; empty while it works or once it has ended as it should."""
+    def failure(self) -> str:
+        """Say in a few words why it failed; empty while it works and after an orderly end."""
 
     def stop(self) -> None: ...
 
 
-class ThreadMember:
+class ThreadActor:
     """An actor in a thread of this process."""
 
     def __init__(self, name: str, target: Callable[[], None]) -> None:
@@ -41,26 +41,26 @@ class ThreadMember:
         self._ended = self._threads.submit(target)
         self._threads.shutdown(wait=False)
 
-    def loss(self) -> str:
-        """Raises what the caller can mend, for which UserError stands."""
+    def failure(self) -> str:
+        """See `ActorHandle.failure`; a UserError of the thread is raised, because replacing it would not help."""
         error = self._ended.exception() if self._ended.done() else None
         if isinstance(error, UserError):
             raise error
         return "" if error is None else f"{type(error).__name__}: {error}"
 
     def stop(self) -> None:
-        concurrent.futures.wait([self._ended], timeout=END_S)
+        concurrent.futures.wait([self._ended], timeout=STOP_S)
 
 
-class ProcessMember:
+class ProcessActor:
     """An actor in a process of its own."""
 
     def __init__(self, name: str, command: list[str]) -> None:
         self.name = name
         self._process = subprocess.Popen(command)
 
-    def loss(self) -> str:
-        """Raises UserError where the process says that the caller can mend it."""
+    def failure(self) -> str:
+        """See `ActorHandle.failure`; raises UserError where the exit code says that the user can fix it."""
         code = self._process.poll()
         if code == EXIT_USER_ERROR:
             raise UserError(f"{self.name} ended with exit code {EXIT_USER_ERROR}, for the reason above")
@@ -68,56 +68,66 @@ class ProcessMember:
 
     def stop(self) -> None:
         try:
-            self._process.wait(END_S)
+            self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
 
-class Crew:
-    """As many actors as were asked for: `hire(name, place)` starts the one of a place (0, 1, ...)."""
+class ActorSupervisor:
+    """Keeps `size` actors running.
 
-    def __init__(self, hire: Callable[[str, int], Member], *, size: int, on_loss: Callable[[str], int]) -> None:
-        self._hire = hire
+    Args:
+      spawn: (name, place) -> handle; starts the actor of a place 0, 1, ...
+      size: how many actors there are to be.
+      on_failure: takes the name of a failed actor and returns how many problems were queued again.
+    """
+
+    def __init__(
+        self, spawn: Callable[[str, int], ActorHandle], *, size: int, on_failure: Callable[[str], int]
+    ) -> None:
+        self._spawn = spawn
         self._size = size
-        self._on_loss = on_loss
-        self._members: list[Member] = []
-        self._in_a_row = 0
+        self._on_failure = on_failure
+        self._handles: list[ActorHandle] = []
+        self._failures_in_a_row = 0
         self._answered = 0
         self.lost = 0
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._handles)
 
     def names(self) -> set[str]:
-        return {member.name for member in self._members}
+        return {handle.name for handle in self._handles}
 
     def start(self) -> None:
-        self._members = [self._hire(f"actor-{place}", place) for place in range(self._size)]
+        self._handles = [self._spawn(f"actor-{place}", place) for place in range(self._size)]
 
     def check(self, *, silent: Collection[str], answered: int) -> None:
-        """Replaces who has ended or is among the `silent`; `answered` groups have come since the start.
+        """Replace actors that failed or are among the `silent`; `answered` groups have come since the start.
 
-        Raises ActorsLostError after too many losses in a row, UserError for what the caller can mend.
+        Raises ActorsLostError after too many failures in a row, UserError for one that the user can fix.
         """
-        for place, member in enumerate(self._members):
-            reason = member.loss() or ("no sign of life" if member.name in silent else "")
+        for place, handle in enumerate(self._handles):
+            reason = handle.failure() or ("no sign of life" if handle.name in silent else "")
             if reason:
-                self._replace(place, member, reason=reason, answered=answered)
+                self._replace(place, handle, reason=reason, answered=answered)
 
     def stop(self) -> None:
-        """Waits a little for each to end, then ends it."""
-        for member in self._members:
-            member.stop()
+        """Give each a few seconds to end, then kill it."""
+        for handle in self._handles:
+            handle.stop()
 
-    def _replace(self, place: int, member: Member, *, reason: str, answered: int) -> None:
+    def _replace(self, place: int, handle: ActorHandle, *, reason: str, answered: int) -> None:
         self.lost += 1
-        self._in_a_row = 1 if answered > self._answered else self._in_a_row + 1
+        self._failures_in_a_row = 1 if answered > self._answered else self._failures_in_a_row + 1
         self._answered = answered
-        if self._in_a_row >= MOST_LOST_IN_A_ROW:
-            raise ActorsLostError(f"{self._in_a_row} actors were lost one after the other; the last by {reason}")
-        problems = self._on_loss(member.name)
-        _LOG.warning("%s is lost (%s): replaced, %d problems handed out again", member.name, reason, problems)
+        if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
+            raise ActorsLostError(
+                f"{self._failures_in_a_row} actors were lost one after the other; the last by {reason}"
+            )
+        problems = self._on_failure(handle.name)
+        _LOG.warning("%s is lost (%s): replaced, %d problems queued again", handle.name, reason, problems)
         if reason == "no sign of life":
-            member.stop()
-        self._members[place] = self._hire(f"actor-{place}.{self.lost}", place)
+            handle.stop()
+        self._handles[place] = self._spawn(f"actor-{place}.{self.lost}", place)

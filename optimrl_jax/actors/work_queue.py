@@ -1,8 +1,8 @@
-"""Edge: the ledger of an asynchronous run: which actor has which work, what came back, and what waits for the learner.
+"""Edge: the work queue of an asynchronous run: leases of problems to actors, and the groups that wait for the learner.
 
-Every group of a run is answered once: work of an actor that is lost is handed out again, and a second answer to the
-same work is turned away. A place in the queue is taken when work is handed out, so that a queue that is full keeps
-actors from starting what would then grow stale (paper L309), and an answer never has to wait.
+Every work item is completed exactly once: the lease of a lost actor is issued again, and a second answer to the same
+item is refused. A place in the queue is reserved when an item is leased (App. F, Figure 45, "Bounded queue"), so that
+an answer never waits and a full queue stops new sampling.
 """
 
 import collections
@@ -18,10 +18,13 @@ from optimrl_jax.rollout.groups import Group, QueueTimeoutError, RolloutQueue
 NO_WAIT_S = 0.0
 
 
-class Work(typing.NamedTuple):
-    """Problems to sample; `batch` numbers the work of a run and picks its random streams.
+class WorkItem(typing.NamedTuple):
+    """Problems to sample.
 
-    `run` names the start of the learner that handed it out: work of another start answers nothing.
+    Attributes:
+      batch: number of the item in its run; picks its random streams.
+      problems: indices of the problems.
+      run: names the start of the learner that leased it; an answer to another start is refused.
     """
 
     batch: int
@@ -30,36 +33,39 @@ class Work(typing.NamedTuple):
 
 
 class RunEndedError(RuntimeError):
-    """The run has had its last step: there is no more work."""
+    """The run has taken its last step: there is no more work."""
 
 
-class WrongWorkError(ValueError):
-    """An answer does not belong to the work that it names."""
+class WrongGroupsError(ValueError):
+    """The groups of an answer are not those of the item that it names."""
 
 
-class Ledger:
-    """Hands out the problems of a stream and takes in their groups; safe to use from several threads.
+class WorkQueue:
+    """Leases the problems of a stream and queues their groups; safe to use from several threads.
 
-    At most `most_unfinished` groups are handed out or waiting, `work_problems` of them handed out at once. Of several
-    ledgers of a run, `part` (i, n) numbers the work of one: i, i + n, ...
+    Args:
+      stream: yields the index of one problem at a time.
+      item_problems: problems of one work item.
+      max_unfinished: most groups that are leased or waiting at any time.
+      process: (i, n), this queue's place among those of a run: its items are numbered i, i + n, ...
     """
 
     def __init__(
         self,
         stream: grain.DatasetIterator,
         *,
-        work_problems: int,
-        most_unfinished: int,
-        part: tuple[int, int] = (0, 1),
+        item_problems: int,
+        max_unfinished: int,
+        process: tuple[int, int] = (0, 1),
     ) -> None:
         self._stream = stream
-        self._work_problems = work_problems
-        self._most_unfinished = most_unfinished
+        self._item_problems = item_problems
+        self._max_unfinished = max_unfinished
         self._changed = threading.Condition()
         self._queue = RolloutQueue(0)
-        self._again: collections.deque[Work] = collections.deque()
-        self._held: dict[int, tuple[str, Work]] = {}
-        self._next_batch, self._batch_step = part
+        self._requeued: collections.deque[WorkItem] = collections.deque()
+        self._leased: dict[int, tuple[str, WorkItem]] = {}
+        self._next_batch, self._batch_step = process
         self._has_ended = False
         self.counts: collections.Counter[str] = collections.Counter()
 
@@ -67,31 +73,31 @@ class Ledger:
         """Groups that wait for the learner."""
         return len(self._queue)
 
-    def hand_out(self, actor: str, *, holding: Collection[int], wait_s: float) -> Work | None:
-        """The next work for `actor`, or None where there is no room for more within `wait_s`.
+    def lease(self, actor: str, *, in_flight: Collection[int], wait_s: float) -> WorkItem | None:
+        """Lease the next item to `actor`; None where there is no room for more within `wait_s`.
 
-        `holding` are the batches that it is still at: any other that it was given never reached it, and is handed out
-        again. Raises RunEndedError after `end`.
+        `in_flight` are the batches that the actor still works on. Any other lease of its never reached it and is issued
+        again. Raises RunEndedError after `close`.
         """
         with self._changed:
-            self._release(actor, keeping=holding)
-            self._changed.wait_for(lambda: self._has_ended or self._again or self._has_room(), timeout=wait_s)
+            self._release(actor, keeping=in_flight)
+            self._changed.wait_for(lambda: self._has_ended or self._requeued or self._has_room(), timeout=wait_s)
             if self._has_ended:
                 raise RunEndedError("the run has ended")
-            if self._again:
-                work = self._again.popleft()
+            if self._requeued:
+                work = self._requeued.popleft()
             elif self._has_room():
-                work = Work(self._next_batch, tuple(int(next(self._stream)) for _ in range(self._work_problems)))
+                work = WorkItem(self._next_batch, tuple(int(next(self._stream)) for _ in range(self._item_problems)))
                 self._next_batch += self._batch_step
             else:
                 return None
-            self._held[work.batch] = (actor, work)
+            self._leased[work.batch] = (actor, work)
             return work
 
-    def take_in(self, batch: int, groups: Sequence[Group]) -> bool:
-        """Queues the groups of a batch, whoever it was given to; False where it was answered before.
+    def complete(self, batch: int, groups: Sequence[Group]) -> bool:
+        """Queue the groups of a batch, whoever it was leased to; False where it was completed before.
 
-        Raises WrongWorkError where the groups are not those of that batch.
+        Raises WrongGroupsError where the groups are not those of that batch.
         """
         with self._changed:
             work = next((work for work in self._unfinished() if work.batch == batch), None)
@@ -100,22 +106,22 @@ class Ledger:
                 return False
             expected = [(batch, place, problem) for place, problem in enumerate(work.problems)]
             if [(*group.id, int(group.problem)) for group in groups] != expected:
-                raise WrongWorkError(f"batch {batch}: expected one group for each of the problems {work.problems}")
-            self._held.pop(batch, None)
-            self._again = collections.deque(other for other in self._again if other.batch != batch)
+                raise WrongGroupsError(f"batch {batch}: expected one group for each of the problems {work.problems}")
+            self._leased.pop(batch, None)
+            self._requeued = collections.deque(other for other in self._requeued if other.batch != batch)
             for group in groups:
                 self._queue.put(group, timeout_s=NO_WAIT_S)
             self.counts["answered_groups"] += len(groups)
             self._changed.notify_all()
             return True
 
-    def lose(self, actor: str) -> int:
-        """Hands out again what a lost actor had; returns the number of its problems."""
+    def requeue(self, actor: str) -> int:
+        """Put the leases of a lost actor back in front; return the number of their problems."""
         with self._changed:
             return self._release(actor, keeping=())
 
     def take(self, *, timeout_s: float) -> Group:
-        """The oldest group; raises QueueTimeoutError where none comes within `timeout_s`."""
+        """Take the oldest group; raises QueueTimeoutError where none comes within `timeout_s`."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._queue), timeout=timeout_s):
                 raise QueueTimeoutError(f"no actor answered for {timeout_s} s")
@@ -123,44 +129,44 @@ class Ledger:
             self._changed.notify_all()
             return group
 
-    def note(self, amounts: Mapping[str, float]) -> None:
-        """Adds to the counts: seconds that actors spent or waited."""
+    def add_metrics(self, amounts: Mapping[str, float]) -> None:
+        """Add to the counts, such as seconds that actors worked or waited."""
         with self._changed:
             self.counts.update(amounts)
 
-    def end(self) -> None:
-        """No more work is handed out; whoever waits for some hears it."""
+    def close(self) -> None:
+        """Lease nothing from now on and wake whoever waits for a lease."""
         with self._changed:
             self._has_ended = True
             self._changed.notify_all()
 
     def state(self) -> tuple[dict[str, np.ndarray] | None, dict[str, typing.Any]]:
-        """The waiting groups as arrays, and plain facts: unfinished work, the counter, the position in the data."""
+        """Return the waiting groups as arrays, and metadata: unfinished items, the counter, the stream's position."""
         with self._changed:
             unfinished = sorted((work.batch, list(work.problems)) for work in self._unfinished())
-            facts = {"batch": self._next_batch, "stream": self._stream.get_state(), "unfinished": unfinished}
-            return self._queue.contents(), facts
+            metadata = {"batch": self._next_batch, "stream": self._stream.get_state(), "unfinished": unfinished}
+            return self._queue.contents(), metadata
 
-    def restore(self, contents: dict[str, np.ndarray] | None, facts: dict[str, typing.Any]) -> None:
-        """Goes on where `state` was taken; unfinished work is handed out again, before anything new."""
+    def restore(self, contents: dict[str, np.ndarray] | None, metadata: dict[str, typing.Any]) -> None:
+        """Go on where `state` was taken; unfinished items are leased again before anything new."""
         with self._changed:
             self._queue.restore(contents)
-            self._next_batch = facts["batch"]
-            self._stream.set_state(facts["stream"])
-            self._again.extend(Work(batch, tuple(problems)) for batch, problems in facts["unfinished"])
+            self._next_batch = metadata["batch"]
+            self._stream.set_state(metadata["stream"])
+            self._requeued.extend(WorkItem(batch, tuple(problems)) for batch, problems in metadata["unfinished"])
 
-    def _unfinished(self) -> Iterator[Work]:
-        yield from self._again
-        yield from (work for _, work in self._held.values())
+    def _unfinished(self) -> Iterator[WorkItem]:
+        yield from self._requeued
+        yield from (work for _, work in self._leased.values())
 
     def _has_room(self) -> bool:
         promised = sum(len(work.problems) for work in self._unfinished())
-        return promised + len(self._queue) + self._work_problems <= self._most_unfinished
+        return promised + len(self._queue) + self._item_problems <= self._max_unfinished
 
     def _release(self, actor: str, *, keeping: Collection[int]) -> int:
-        lost = [work for owner, work in self._held.values() if owner == actor and work.batch not in keeping]
+        lost = [work for owner, work in self._leased.values() if owner == actor and work.batch not in keeping]
         for work in lost:
-            del self._held[work.batch]
-        self._again.extend(sorted(lost))
+            del self._leased[work.batch]
+        self._requeued.extend(sorted(lost))
         self._changed.notify_all()
         return sum(len(work.problems) for work in lost)

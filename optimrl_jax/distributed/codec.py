@@ -17,56 +17,58 @@ DTYPES = {
     str(np.dtype(kind)): np.dtype(kind)
     for kind in (np.float32, np.float16, ml_dtypes.bfloat16, np.int32, np.int8, np.uint32, np.bool_)
 }
-MOST_HEADER_BYTES = 1 << 20
+MAX_HEADER_BYTES = 1 << 20
 
 
 class MessageError(ValueError):
-    """A message that says nothing this side understands."""
+    """A message that this side cannot make sense of."""
 
 
-class Message(typing.NamedTuple):
-    """`kind` says what it is about, `facts` are plain values, `arrays` travel without being copied."""
+class WireMessage(typing.NamedTuple):
+    """`kind` says what it is about, `metadata` are plain values, `arrays` travel without being copied."""
 
     kind: str
-    facts: dict[str, typing.Any]
+    metadata: dict[str, typing.Any]
     arrays: dict[str, np.ndarray]
 
 
-def packed(kind: str, facts: Mapping[str, typing.Any], arrays: Mapping[str, np.ndarray] | None = None) -> list:
-    """The frames of a message: a MessagePack header, then the bytes of each array."""
+def encode_message(
+    kind: str, metadata: Mapping[str, typing.Any], arrays: Mapping[str, np.ndarray] | None = None
+) -> list:
+    """Encode a message as frames: a MessagePack header, then the bytes of each array, which are not copied."""
     arrays = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
     specs = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
-    header = msgpack.packb([kind, dict(facts), specs])
+    header = msgpack.packb([kind, dict(metadata), specs])
     return [header, *(array.reshape(-1).view(np.uint8).data for array in arrays.values())]
 
 
-def unpacked(frames: Sequence[typing.Any]) -> Message:
-    """The message of some frames (buffers); arrays are views of them. Raises MessageError."""
-    if not frames or len(frames[0]) > MOST_HEADER_BYTES:
+def decode_message(frames: Sequence[typing.Any]) -> WireMessage:
+    """Decode frames (buffers) into views of them; raises MessageError for what `encode_message` would not make."""
+    if not frames or len(frames[0]) > MAX_HEADER_BYTES:
         raise MessageError("expected a header")
     try:
-        kind, facts, specs = msgpack.unpackb(frames[0])
+        kind, metadata, specs = msgpack.unpackb(frames[0])
         named = [(str(name), DTYPES[dtype], tuple(int(n) for n in shape)) for name, dtype, shape in specs]
     except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
-        raise MessageError(f"expected a header of kind, facts and arrays ({error!r})") from None
-    if not isinstance(kind, str) or not isinstance(facts, dict) or len(named) != len(frames) - 1:
-        raise MessageError("expected a kind, facts, and one frame for each array")
+        raise MessageError(f"expected a header of kind, metadata and arrays ({error!r})") from None
+    if not isinstance(kind, str) or not isinstance(metadata, dict) or len(named) != len(frames) - 1:
+        raise MessageError("expected a kind, metadata, and one frame for each array")
     arrays = {}
     for (name, dtype, shape), frame in zip(named, frames[1:], strict=True):
         if min(shape, default=0) < 0 or len(frame) != dtype.itemsize * math.prod(shape):
             raise MessageError(f"array {name!r}: expected {dtype} of shape {shape}, found {len(frame)} bytes")
         arrays[name] = np.frombuffer(frame, dtype).reshape(shape)
-    return Message(kind, facts, arrays)
+    return WireMessage(kind, metadata, arrays)
 
 
 def named_leaves(tree: typing.Any) -> dict[str, typing.Any]:
-    """The leaves of a tree by the path to each."""
+    """Return the leaves of a tree by the path to each."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
 
 
-def tree_like(like: typing.Any, arrays: Mapping[str, np.ndarray]) -> typing.Any:
-    """Named leaves put back into the form of `like`; raises MessageError where names, shapes or types differ."""
+def unflatten_like(like: typing.Any, arrays: Mapping[str, np.ndarray]) -> typing.Any:
+    """Put named leaves back into the form of `like`; raises MessageError where names, shapes or types differ."""
     expected = {name: (tuple(leaf.shape), np.dtype(leaf.dtype)) for name, leaf in named_leaves(like).items()}
     if {name: (array.shape, array.dtype) for name, array in arrays.items()} != expected:
         raise MessageError("expected weights of the shape of this policy")

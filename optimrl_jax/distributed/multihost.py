@@ -29,20 +29,20 @@ SIGNS_OF_LOSS = ("Gloo", "NCCL", "coordination service", "CoordinationService")
 # What the processes of a job divide evenly among themselves, beside rows and devices.
 SHARED_IN_SFT = ("sft.batch",)
 SHARED_IN_GRPO = ("grpo.actors",)
-Brought = Callable[[typing.Any, jax.sharding.NamedSharding], typing.Any]
+PlaceBatch = Callable[[typing.Any, jax.sharding.NamedSharding], typing.Any]
 
 
 @contextlib.contextmanager
-def joined(settings: Settings, *, shared: Sequence[str]) -> Iterator[None]:
-    """`join`, then what is to be done together. Nobody leaves before the others are done, unless something fails.
+def distributed_session(settings: Settings, *, shared: Sequence[str]) -> Iterator[None]:
+    """`initialize`, then what is to be done together. Nobody leaves before the others are done, unless something fails.
 
     A process that fails ends at once, and the others fail for lack of it: with UserError, or by JAX's watch over all
     processes, which ends them after 100 s at most.
     """
-    join(settings, shared=shared)
+    initialize(settings, shared=shared)
     try:
         yield
-        most(0)
+        barrier()
     except BaseException as error:
         if jax.process_count() == 1:
             raise
@@ -52,7 +52,7 @@ def joined(settings: Settings, *, shared: Sequence[str]) -> Iterator[None]:
         raise known from (error if known is not error else None)
 
 
-def join(settings: Settings, *, shared: Sequence[str] = ()) -> None:
+def initialize(settings: Settings, *, shared: Sequence[str] = ()) -> None:
     """Waits for all processes of `processes.count` at the coordinator; call it before anything touches a device.
 
     `shared` names settings, such as "sft.batch", that the processes divide among themselves. Raises SettingsError where
@@ -63,7 +63,7 @@ def join(settings: Settings, *, shared: Sequence[str] = ()) -> None:
         return
     if not processes.coordinator:
         raise SettingsError("processes.coordinator = '': expected host:port of the first process")
-    check(settings, shared=shared)
+    check_even_shares(settings, shared=shared)
     # CPU devices of different processes only talk through it; other platforms have their own.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     # It would take SIGTERM away from the job, which ends at it as at Ctrl-C.
@@ -86,7 +86,7 @@ def join(settings: Settings, *, shared: Sequence[str] = ()) -> None:
         logging.getLogger("optimrl_jax").setLevel(logging.WARNING)
 
 
-def check(settings: Settings, *, shared: Sequence[str]) -> None:
+def check_even_shares(settings: Settings, *, shared: Sequence[str]) -> None:
     """Raises SettingsError where the processes cannot share rows, devices or what `shared` names evenly."""
     processes: ProcessSettings = settings.processes
     if processes.index >= processes.count:
@@ -98,86 +98,91 @@ def check(settings: Settings, *, shared: Sequence[str]) -> None:
             raise SettingsError(f"{name} = {value}: expected a multiple of processes.count = {processes.count}")
 
 
-def part() -> tuple[int, int]:
+def process_index_and_count() -> tuple[int, int]:
     """(index of this process, number of processes): which share of the examples it takes."""
     return jax.process_index(), jax.process_count()
 
 
-def own_directory(workdir: pathlib.Path) -> pathlib.Path:
+def process_directory(workdir: pathlib.Path) -> pathlib.Path:
     """Where this process writes what is not shared: the workdir for the first one, a folder in it for the others."""
     path = workdir / f"process_{jax.process_index()}" if jax.process_index() else workdir
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
-def fed(batch: typing.Any, sharding: jax.sharding.NamedSharding) -> typing.Any:
+def from_local_shards(batch: typing.Any, sharding: jax.sharding.NamedSharding) -> typing.Any:
     """Arrays over all devices whose rows are those that each process holds, in order of processes."""
     if jax.process_count() == 1:
         return batch
     return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, np.asarray(x)), batch)
 
 
-def spread(batch: typing.Any, sharding: jax.sharding.NamedSharding) -> typing.Any:
+def from_replicated(batch: typing.Any, sharding: jax.sharding.NamedSharding) -> typing.Any:
     """Arrays over all devices, of what every process holds as a whole."""
     if jax.process_count() == 1:
         return batch
     return jax.tree.map(lambda x: jax.make_array_from_callback(x.shape, sharding, lambda index: x[index]), batch)
 
 
-def known_to_all(tree: typing.Any) -> typing.Any:
+def to_host_replicated(tree: typing.Any) -> typing.Any:
     """Values that are equal in every process, in the form in which one program over all devices takes them."""
     return tree if jax.process_count() == 1 else jax.tree.map(np.asarray, tree)
 
 
-def own_places(step: int, problems: int) -> list[int]:
+def process_places(step: int, problems: int) -> list[int]:
     """Which of the `problems` places of a step are this process's: those of all steps are dealt out in turn."""
-    index, count = part()
+    index, count = process_index_and_count()
     return [place for place in range(problems) if (step * problems + place) % count == index]
 
 
-def own_share(grpo: GrpoSettings) -> GrpoSettings:
+def per_process(grpo: GrpoSettings) -> GrpoSettings:
     """The settings with the actors that are this process's alone, and the problems of a step that are, at most."""
-    count = part()[1]
+    count = process_index_and_count()[1]
     return dataclasses.replace(grpo, problems=-(-grpo.problems // count), actors=grpo.actors // count)
 
 
-def own_copy(params: typing.Any) -> typing.Any:
+def process_copy(params: typing.Any) -> typing.Any:
     """Parameters on the devices of this process alone, all of them; as they are where there is but one process.
 
     They come from device to device and are split over the devices here as the learner's are, as far as those go.
     """
     if jax.process_count() == 1:
         return params
-    everywhere, here = sharding.one_copy_each(jax.tree.leaves(params)[0].sharding.mesh)
-    copies = jax.device_put(params, sharding.shardings(everywhere, params))
+    everywhere, here = sharding.process_meshes(jax.tree.leaves(params)[0].sharding.mesh)
+    copies = jax.device_put(params, sharding.param_shardings(everywhere, params))
     return jax.tree.map(
         lambda x, to: jax.make_array_from_single_device_arrays(x.shape, to, [s.data for s in x.addressable_shards]),
         copies,
-        sharding.shardings(here, params),
+        sharding.param_shardings(here, params),
     )
 
 
-def total(value: float) -> float:
+def global_sum(value: float) -> float:
     """Sum of a number over the processes."""
     return value if jax.process_count() == 1 else float(multihost_utils.process_allgather(np.float64(value)).sum())
 
 
-def most(value: int) -> int:
+def barrier() -> None:
+    """Wait until every process has come here."""
+    global_max(0)
+
+
+def global_max(value: int) -> int:
     """Largest of a number over the processes."""
     return value if jax.process_count() == 1 else int(multihost_utils.process_allgather(np.int32(value)).max())
 
 
-def states_of_all(arrays: Mapping[str, np.ndarray], facts: Mapping[str, typing.Any]) -> list[codec.Message]:
+def all_gather_states(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, typing.Any]) -> list[codec.WireMessage]:
     """What each process brings, in the order of processes, known to all of them."""
     if jax.process_count() == 1:
-        return [codec.Message("state", dict(facts), dict(arrays))]
-    frames = [bytes(frame) for frame in codec.packed("state", facts, arrays)]
+        return [codec.WireMessage("state", dict(metadata), dict(arrays))]
+    frames = [bytes(frame) for frame in codec.encode_message("state", metadata, arrays)]
     own = np.frombuffer(msgpack.packb(frames), np.uint8)
     # Collectives need one shape: the longest, and how much of it each one filled.
     lengths = multihost_utils.process_allgather(np.int32(len(own)))
     brought = multihost_utils.process_allgather(np.pad(own, (0, int(lengths.max()) - len(own))))
     rows = zip(brought, lengths, strict=True)
-    return [codec.unpacked(msgpack.unpackb(row[:length].tobytes())) for row, length in rows]
+    return [codec.decode_message(msgpack.unpackb(row[:length].tobytes())) for row, length in rows]
 
 
 def _explained(error: BaseException, count: int) -> BaseException:

@@ -56,4 +56,4 @@ class Placement:
             return jax.tree.map(lambda _: SingleDeviceSharding(self.devices[0]), params)
         types = (jax.sharding.AxisType.Auto,) * len(sharding.AXES)
         mesh: Mesh = jax.make_mesh((1, 1, len(self.devices)), sharding.AXES, devices=self.devices, axis_types=types)
-        return sharding.shardings(mesh, params)
+        return sharding.param_shardings(mesh, params)

@@ -34,7 +34,7 @@ RULES = (
 )
 
 
-def build(settings: MeshSettings, *, micro_rows: int) -> Mesh:
+def build_mesh(settings: MeshSettings, *, micro_rows: int) -> Mesh:
     """A mesh over data * fsdp * tensor devices: the first of each process, equally many of each.
 
     Raises SettingsError where there are fewer devices, or where data * fsdp does not divide the rows of a microbatch.
@@ -49,7 +49,7 @@ def build(settings: MeshSettings, *, micro_rows: int) -> Mesh:
     return jax.make_mesh(shape, AXES, devices=devices, axis_types=AXIS_TYPES)
 
 
-def one_copy_each(mesh: Mesh) -> tuple[Mesh, Mesh]:
+def process_meshes(mesh: Mesh) -> tuple[Mesh, Mesh]:
     """Meshes on whose devices each process of `mesh` holds all parameters: over all devices, and over this process's.
 
     Both split parameters alike: over tensor as `mesh` does, over fsdp as far as one process has devices for it.
@@ -66,7 +66,7 @@ def one_copy_each(mesh: Mesh) -> tuple[Mesh, Mesh]:
     return over([device for index in sorted(owned) for device in owned[index]]), over(owned[jax.process_index()])
 
 
-def build_abstract(settings: MeshSettings, *, micro_rows: int) -> AbstractMesh:
+def build_abstract_mesh(settings: MeshSettings, *, micro_rows: int) -> AbstractMesh:
     """The mesh that `build` would make if the devices were there: enough to place shapes and to lower programs."""
     _check_rows(settings, micro_rows)
     return AbstractMesh((settings.data, settings.fsdp, settings.tensor), AXES, axis_types=AXIS_TYPES)
@@ -80,7 +80,7 @@ def spec_of(name: str) -> PartitionSpec:
     raise ValueError(f"parameter {name!r}: expected a name that a sharding rule knows")
 
 
-def shardings(mesh: Mesh | AbstractMesh, tree: typing.Any) -> typing.Any:
+def param_shardings(mesh: Mesh | AbstractMesh, tree: typing.Any) -> typing.Any:
     """A NamedSharding for every leaf of parameters, or of anything that contains trees shaped like them.
 
     The moments of an optimizer follow their parameter; scalars are replicated. Raises ValueError for an unknown name
@@ -101,14 +101,14 @@ def shardings(mesh: Mesh | AbstractMesh, tree: typing.Any) -> typing.Any:
     return jax.tree_util.tree_map_with_path(sharding, tree)
 
 
-def rows(mesh: Mesh | AbstractMesh, *, axis: int) -> NamedSharding:
+def row_sharding(mesh: Mesh | AbstractMesh, *, axis: int) -> NamedSharding:
     """Batches: the row axis over data and fsdp, everything else whole."""
     # Axes of one device are left out, as compilers do: what comes back has the very sharding that went in.
     split = tuple(name for name in ROWS if mesh.shape[name] > 1)
     return NamedSharding(mesh, PartitionSpec(*[None] * axis, split))
 
 
-def summed_over_data(
+def sum_over_data(
     of_part: Callable[..., typing.Any], mesh: Mesh | AbstractMesh
 ) -> Callable[[typing.Any, typing.Any, typing.Any], typing.Any]:
     """`of_part(params, batch, number)` of each part of the data axis with its own rows (axis 1), added up at the end.
@@ -126,12 +126,12 @@ def summed_over_data(
     return jax.shard_map(total, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(), check_vma=False)
 
 
-def over_rows(params: typing.Any, batch: typing.Any) -> typing.Any:
+def shard_rows(params: typing.Any, batch: typing.Any) -> typing.Any:
     """A batch, rows first, split over the data and fsdp axes of the mesh that parameters lie on, if they lie on one.
 
     Without it, every device of the mesh would compute all rows. Raises ValueError where the rows do not divide.
     """
-    return jax.device_put(batch, rows(_mesh_of(params), axis=0)) if row_shares(params) > 1 else batch
+    return jax.device_put(batch, row_sharding(_mesh_of(params), axis=0)) if row_shares(params) > 1 else batch
 
 
 def row_shares(params: typing.Any) -> int:

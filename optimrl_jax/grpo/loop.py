@@ -1,28 +1,32 @@
-"""Edge: the GRPO loop: groups come from a supply, the learner takes a step, weights go back, all resumable.
+"""Edge: the GRPO loop: groups come from a source, the learner takes a step, weights go back; resumable at any step.
 
-Everything that the next step depends on is in a checkpoint: weights, moments, and the state of the supply. `Loop` runs
-with a supply in which the actor takes turns with the learner; `actors.coordinator` has the one in which it does not.
+`Learner` holds the training state and turns groups into one update: it never samples and never runs a program.
+`TrainingLoop` joins it to a `RolloutSource` and keeps both in checkpoints. `SyncRollouts` is the source in which actor
+and learner take turns; `actors.coordinator` has the one in which they work at the same time.
 """
 
+import functools
 import logging
 import pathlib
 import time
 import typing
+from collections.abc import Sequence
 
 import grain
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from optimrl_jax import settings as settings_lib
 from optimrl_jax.distributed import multihost
 from optimrl_jax.errors import UserError
-from optimrl_jax.grpo.learner import Learner
+from optimrl_jax.grpo import batches, loss
 from optimrl_jax.model import decoder
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.rollout.groups import Group, RolloutQueue
-from optimrl_jax.settings import GrpoSettings
-from optimrl_jax.training import checkpoints
+from optimrl_jax.settings import GrpoSettings, ModelSettings, Settings
+from optimrl_jax.training import checkpoints, trainer
 from optimrl_jax.training import workdir as workdir_lib
 
 _LOG = logging.getLogger(__name__)
@@ -30,52 +34,112 @@ _LOG = logging.getLogger(__name__)
 NO_WAIT_S = 0.0
 
 
-class Supply(typing.Protocol):
-    """Where the groups of a run come from. `state` and `restore` take trees of arrays and plain facts."""
+class Learner:
+    """Learns from groups. `step` counts the batches it has taken, whether or not they moved the weights."""
+
+    def __init__(self, params: decoder.Params, model: ModelSettings, settings: Settings) -> None:
+        grpo, data = settings.grpo, settings.data
+        self.step = 0
+        self._grpo = grpo
+        self.trainer = trainer.Trainer(
+            params,
+            objective(settings_lib.computed_as(model, settings.model), grpo),
+            trainer.build_optimizer(grpo, ends_at=1.0),
+            mesh=settings.mesh,
+            micro_rows=settings.data.micro_rows,
+            most_skipped=grpo.most_skipped,
+        )
+        self._assemble = functools.partial(
+            batches.pack_groups,
+            row_tokens=data.row_tokens,
+            micro_rows=data.micro_rows,
+            microbatches=batches.max_microbatches(grpo, data),
+            shares_prompts=data.shares_prompts,
+        )
+
+    def learn(self, groups: Sequence[Group]) -> dict[str, float]:
+        """Take one step on groups, the same ones in every process, and return its figures.
+
+        Groups that are stale, have fewer than two valid rollouts or only zero advantages are dropped and counted; where
+        none is left, the weights stay and the step counts all the same.
+        """
+        kept, dropped = batches.select_informative(groups, step=self.step, max_staleness=self._grpo.max_staleness)
+        found = {**batches.group_metrics(groups, step=self.step), **dropped, "dropped_groups": len(groups) - len(kept)}
+        self.step += 1
+        if not kept:
+            return {**found, "updated": 0.0, "trained_tokens": 0.0}
+        packed, used = self._assemble(kept)
+        sums = self.trainer.step(packed, used, normalizer=self._grpo.horizon, place=multihost.from_replicated)
+        tokens = max(1.0, sums["tokens"])
+        return {
+            **found,
+            "updated": sums["is_finite"],
+            "trained_tokens": float(batches.trained_tokens(kept)),
+            "loss": sums["loss"] / self._grpo.horizon,
+            "entropy": sums["entropy"] / tokens,
+            "clip_share": sums["clipped"] / tokens,
+            "kl": sums["kl"] / tokens,
+            "grad_norm": sums["grad_norm"],
+        }
+
+
+def objective(model: ModelSettings, grpo: GrpoSettings) -> trainer.Loss:
+    """Return the clipped surrogate (App. F, Eq. 38) with the numbers of the recipe."""
+    return functools.partial(
+        loss.clipped_surrogate,
+        settings=model,
+        temperature=grpo.temperature,
+        epsilon_low=grpo.epsilon_low,
+        epsilon_high=grpo.epsilon_high,
+    )
+
+
+class RolloutSource(typing.Protocol):
+    """Where the groups of a run come from. `state` and `restore` exchange trees of arrays and plain metadata."""
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
         """The groups of one step that are this process's (`processes.own_places`), and how they came about."""
 
-    def receive(self, params: decoder.Params, version: int) -> None:
-        """Weights for the rollouts from now on; the caller's buffers are donated afterwards, so they are copied.
+    def update_weights(self, params: decoder.Params, version: int) -> None:
+        """Sample with these weights from now on; they are copied, because the caller donates its own afterwards.
 
-        Called by all processes at the same step: the weights may lie on the devices of all of them.
+        All processes call this at the same step: the weights may lie on the devices of all of them.
         """
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]: ...
 
-    def restore(self, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None: ...
+    def restore(self, arrays: dict[str, typing.Any], metadata: dict[str, typing.Any]) -> None: ...
 
     def close(self) -> None: ...
 
 
-class Training:
-    """A supply and a learner, with their common state on disk.
+class TrainingLoop:
+    """A rollout source and a learner, with their common state in checkpoints.
 
-    Of several processes, each has a supply of its own, which gives its share of the groups of a step, and all learn
-    from all of them. `measured_under` names the calibrations of the dataset's durations; a run that goes on under
-    others says so.
+    Each of several processes has a source of its own, which gives its share of the groups of a step; all learn from all
+    groups. `measured_under` names the calibrations of the dataset's durations: a run that goes on under other ones logs
+    a warning.
     """
 
     def __init__(
         self,
-        supply: Supply,
+        source: RolloutSource,
         learner: Learner,
         *,
         workdir: pathlib.Path,
         settings: GrpoSettings,
         measured_under: typing.Sequence[str] = (),
     ) -> None:
-        self._supply = supply
+        self._source = source
         self._learner = learner
         self._settings = settings
         self._measured_under = sorted(measured_under)
         self._checkpoints = checkpoints.Checkpoints(workdir)
         self._stopwatch = workdir_lib.Stopwatch(self._restore())
-        self._metrics = workdir_lib.Metrics(multihost.own_directory(workdir), first_step=learner.step)
+        self._metrics = workdir_lib.MetricsWriter(multihost.process_directory(workdir), first_step=learner.step)
 
     def run(self) -> dict[str, float]:
-        """Goes on to the last step and returns the figures of the job.
+        """Train to the last step and return the figures of the job.
 
         Raises UserError where the last checkpoint cannot be written.
         """
@@ -89,7 +153,7 @@ class Training:
                 if step % self._settings.checkpoint_every == 0 or step == self._settings.steps:
                     self._save()
         finally:
-            self._supply.close()
+            self._source.close()
             self._checkpoints.wait()
         self._metrics.close()
         self._checkpoints.close()
@@ -97,51 +161,53 @@ class Training:
 
     def _step(self) -> dict[str, float]:
         started_s = time.monotonic()
-        groups, supplied = self._supply.take(step=self._learner.step)
-        groups = of_all(groups)
+        groups, supplied = self._source.take(step=self._learner.step)
+        groups = all_gather_groups(groups)
         learn_s = time.monotonic()
         figures = self._learner.learn(groups)
         if self._learner.step % self._settings.broadcast_every == 0:
-            self._supply.receive(self._learner.trainer.state.params, self._learner.step)
+            self._source.update_weights(self._learner.trainer.state.params, self._learner.step)
         now_s = time.monotonic()
         sampled = sum(int(group.rollouts.is_completion.sum()) for group in groups)
         timings = {"update_s": now_s - learn_s, "step_s": now_s - started_s}
         return {**figures, **supplied, **timings, "tokens_per_s": sampled / timings["step_s"]}
 
     def _save(self) -> None:
-        arrays, facts = self._supply.state(step=self._learner.step)
+        arrays, metadata = self._source.state(step=self._learner.step)
         trainer = self._learner.trainer
         own = {
             "skipped_in_a_row": trainer.skipped_in_a_row,
             "wall_s": self._stopwatch.wall_s(),
             "measured_under": self._measured_under,
         }
-        self._checkpoints.save(self._learner.step, {**checkpoints.trees_of(trainer.state), **arrays}, {**facts, **own})
+        self._checkpoints.save(
+            self._learner.step, {**checkpoints.to_trees(trainer.state), **arrays}, {**metadata, **own}
+        )
 
     def _restore(self) -> float:
-        """Takes up the newest checkpoint; returns the seconds that earlier starts took."""
+        """Restore the newest checkpoint, if any; return the seconds that earlier starts took."""
         trainer = self._learner.trainer
-        targets = checkpoints.targets_of(trainer.state)
+        targets = checkpoints.restore_targets(trainer.state)
         others = {"actor": targets["params"], "queue": None}
         restored = self._checkpoints.restore({**targets, **others}, optional=others)
         if restored is None:
             return 0.0
-        arrays, facts = restored.arrays, restored.facts
-        trainer.state = checkpoints.state_of(arrays)
-        trainer.skipped_in_a_row = facts["skipped_in_a_row"]
+        arrays, metadata = restored.arrays, restored.metadata
+        trainer.state = checkpoints.from_trees(arrays)
+        trainer.skipped_in_a_row = metadata["skipped_in_a_row"]
         self._learner.step = restored.step
-        self._supply.restore(arrays, facts)
+        self._source.restore(arrays, metadata)
         _LOG.info("going on from the checkpoint of step %d", restored.step)
-        if facts.get("measured_under", self._measured_under) != self._measured_under:
+        if metadata.get("measured_under", self._measured_under) != self._measured_under:
             _LOG.warning("durations were measured anew since that checkpoint: rewards before and after it differ")
-        return facts["wall_s"]
+        return metadata["wall_s"]
 
 
-class Synchronous:
-    """The actor fills the queue, then the learner empties it: nothing depends on how fast either is.
+class SyncRollouts:
+    """The actor fills the queue, then the learner empties it: no result depends on how fast either is.
 
-    `stream` gives the problems of a whole step. Each of several processes takes those at its own places, and samples
-    for them what one process would have sampled.
+    `stream` yields the problems of a whole step. Each of several processes takes those at its own places and samples
+    for them what a single process would have sampled.
     """
 
     def __init__(self, actor: Actor, *, stream: grain.DatasetIterator, settings: GrpoSettings) -> None:
@@ -154,66 +220,56 @@ class Synchronous:
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
         timings: dict[str, float] = {}
         while self._batch <= step + self._settings.ahead:
-            problems, places = next(self._stream), multihost.own_places(self._batch, self._settings.problems)
-            own = [problems[place] for place in places]
-            if own:
-                for group in self._actor.produce(own, batch=self._batch, timings=timings, places=places):
+            problems, places = next(self._stream), multihost.process_places(self._batch, self._settings.problems)
+            if places:
+                process_problems = [problems[place] for place in places]
+                for group in self._actor.produce(process_problems, batch=self._batch, timings=timings, places=places):
                     self._queue.put(group, timeout_s=NO_WAIT_S)
             self._batch += 1
-        wanted = len(multihost.own_places(step, self._settings.problems))
+        wanted = len(multihost.process_places(step, self._settings.problems))
         groups = [self._queue.take(timeout_s=NO_WAIT_S) for _ in range(wanted)]
         return groups, {**timings, "queue_depth": len(self._queue)}
 
-    def receive(self, params: decoder.Params, version: int) -> None:
-        self._actor.receive(jax.tree.map(jnp.copy, multihost.own_copy(params)), version=version)
+    def update_weights(self, params: decoder.Params, version: int) -> None:
+        self._actor.update_weights(jax.tree.map(jnp.copy, multihost.process_copy(params)), version=version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
         lags = self._actor.version != step
-        waiting = [part.arrays for part in multihost.states_of_all(self._queue.contents() or {}, {})]
-        actor = multihost.known_to_all(self._actor.params) if lags else None
-        facts = {"batch": self._batch, "stream": self._stream.get_state(), "version": self._actor.version}
-        return {"actor": actor, "queue": groups_lib.appended(waiting)}, facts
+        waiting = [part.arrays for part in multihost.all_gather_states(self._queue.contents() or {}, {})]
+        actor = multihost.to_host_replicated(self._actor.params) if lags else None
+        metadata = {"batch": self._batch, "stream": self._stream.get_state(), "version": self._actor.version}
+        return {"actor": actor, "queue": groups_lib.concatenate_groups(waiting)}, metadata
 
-    def restore(self, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
-        if "shares" in facts:
+    def restore(self, arrays: dict[str, typing.Any], metadata: dict[str, typing.Any]) -> None:
+        if "shares" in metadata:
             raise UserError("grpo.actors = 0: expected at least 1, as in the checkpoints of this workdir")
-        self.receive(arrays.get("actor") or arrays["params"], facts["version"])
-        self._queue.restore(self._own(arrays.get("queue")))
-        self._batch = facts["batch"]
-        self._stream.set_state(facts["stream"])
+        self.update_weights(arrays.get("actor") or arrays["params"], metadata["version"])
+        self._queue.restore(self._process_groups(arrays.get("queue")))
+        self._batch = metadata["batch"]
+        self._stream.set_state(metadata["stream"])
 
-    def _own(self, contents: dict[str, np.ndarray] | None) -> dict[str, np.ndarray] | None:
-        """The groups of this process, oldest first, whatever number of processes had them."""
+    def _process_groups(self, contents: dict[str, np.ndarray] | None) -> dict[str, np.ndarray] | None:
+        """Pick the groups of this process, oldest first, whatever number of processes saved them."""
         if contents is None:
             return None
         batch, place = np.asarray(contents["batch"]), np.asarray(contents["place"])
         is_own = np.array(
-            [p in multihost.own_places(b, self._settings.problems) for b, p in zip(batch, place, strict=True)]
+            [p in multihost.process_places(b, self._settings.problems) for b, p in zip(batch, place, strict=True)]
         )
         order = np.lexsort((place, batch))
-        return groups_lib.chosen(contents, order[is_own[order]])
+        return groups_lib.select_groups(contents, order[is_own[order]])
 
     def close(self) -> None:
-        """Holds nothing that outlives it."""
+        """Do nothing: the actor lives in this thread."""
 
 
-class Loop(Training):
-    """Actor and learner by turns, as `grpo.actors = 0` asks for."""
-
-    def __init__(
-        self, actor: Actor, learner: Learner, *, stream: grain.DatasetIterator, settings: GrpoSettings, **others
-    ) -> None:
-        supply = Synchronous(actor, stream=stream, settings=settings)
-        super().__init__(supply, learner, settings=settings, **others)
-
-
-def of_all(groups: list[Group]) -> list[Group]:
-    """The groups that all processes bring, the same in each of them and in the order of their work."""
-    if multihost.part()[1] == 1:
+def all_gather_groups(groups: list[Group]) -> list[Group]:
+    """Gather the groups of all processes, in every one of them, in the order of their ids."""
+    if multihost.process_index_and_count()[1] == 1:
         return groups
-    brought = multihost.states_of_all(groups_lib.stacked(groups) if groups else {}, {})
-    found = groups_lib.unstacked(groups_lib.appended([one.arrays for one in brought]))
-    return sorted(found, key=lambda group: group.id)
+    states = multihost.all_gather_states(groups_lib.stack_groups(groups) if groups else {}, {})
+    gathered = groups_lib.concatenate_groups([state.arrays for state in states])
+    return sorted(groups_lib.unstack_groups(gathered or {}), key=lambda group: group.id)
 
 
 def _line(step: int, steps: int, figures: dict[str, typing.Any]) -> str:

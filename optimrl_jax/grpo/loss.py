@@ -1,4 +1,4 @@
-"""The two objectives, as sums over the tokens of a packed microbatch: supervised and clipped surrogate.
+"""The two objectives over the tokens of a packed microbatch: supervised (SFT) and the clipped surrogate (GRPO).
 
 Pure. Sums, not means: the update divides by what the recipe asks for (completion tokens, or the fixed horizon N).
 """
@@ -18,7 +18,16 @@ if typing.TYPE_CHECKING:
 
 
 def supervised(params: decoder.Params, rows: Packed, *, settings: ModelSettings) -> tuple["Float[Array, '']", Sums]:
-    """Negative log-likelihood of the completion tokens, `per_token["weight"]` 1 there and 0 elsewhere."""
+    """Sum the negative log-likelihood of the completion tokens.
+
+    Args:
+      params: of the decoder.
+      rows: packed rows `[s, t]`; `per_token["weight"]` is 1 on tokens of completions and 0 elsewhere.
+      settings: of the decoder.
+
+    Returns:
+      The scalar loss, and the sums "loss", "entropy" and "tokens".
+    """
     sums = _summed(params, rows, _likelihood, settings=settings)
     return sums["loss"], sums
 
@@ -32,10 +41,22 @@ def clipped_surrogate(
     epsilon_low: float,
     epsilon_high: float,
 ) -> tuple["Float[Array, '']", Sums]:
-    """Minus the sum over sampled tokens of min(ratio A, clip(ratio, 1 - low, 1 + high) A), equation of L3803.
+    """Sum the clipped surrogate of GRPO (App. F, Eq. 38), without its division by the horizon N.
 
-    `per_token` holds "weight" (1 on sampled tokens), "advantage" and "log_prob", the log-probability that the SAMPLING
-    policy gave the token: the ratio says how far the policy has moved since.
+    -sum over sampled tokens of min(ratio A, clip(ratio, 1 - epsilon_low, 1 + epsilon_high) A), where
+    ratio = exp(log_prob - log_prob of the policy that sampled) says how far the policy has moved since.
+
+    Args:
+      params: of the decoder.
+      rows: packed rows `[s, t]`; `per_token` holds "weight" (1 on sampled tokens), "advantage" and "log_prob", the
+        log-probability under the sampling policy.
+      settings: of the decoder.
+      temperature: at which the rollouts were sampled.
+      epsilon_low: lower clip of the ratio.
+      epsilon_high: upper clip of the ratio.
+
+    Returns:
+      The scalar loss, and the sums "loss", "entropy", "clipped", "kl" and "tokens".
     """
     objective = functools.partial(_surrogate, epsilon_low=epsilon_low, epsilon_high=epsilon_high)
     sums = _summed(params, rows, objective, settings=settings, temperature=temperature)
@@ -45,10 +66,10 @@ def clipped_surrogate(
 def _summed(
     params: decoder.Params, rows: Packed, objective: Objective, *, settings: ModelSettings, temperature: float = 1.0
 ) -> Sums:
-    """An objective of each token given what stands before it; the first of a row adds nothing.
+    """Sum an objective over all tokens given what stands before them; the first of a row adds nothing.
 
-    At the first token of a later segment or branch the scores belong to the one before: its weight has to be 0 (prompts
-    are never trained, and a branch begins with the last token of its prompt).
+    At the first token of a later segment or suffix the scores belong to the one before: its weight has to be 0 (prompts
+    are never trained, and a suffix begins with the last token of its prompt).
     `settings.logits_chunk` says how many tokens of a row have scores over the vocabulary in memory at once; 0 is all.
     """
     hidden, _ = decoder.hidden_states(
@@ -66,24 +87,24 @@ def _summed(
     return summed(params, hidden[:, :-1], rows.tokens[:, 1:], known, objective, temperature=temperature)
 
 
-def _likelihood(found: Scores, known: PerToken) -> Sums:
+def _likelihood(scores: Scores, known: PerToken) -> Sums:
     weight = known["weight"]
     return {
-        "loss": -jnp.sum(found.log_prob * weight),
-        "entropy": jnp.sum(found.entropy * weight),
+        "loss": -jnp.sum(scores.log_prob * weight),
+        "entropy": jnp.sum(scores.entropy * weight),
         "tokens": jnp.sum(weight),
     }
 
 
-def _surrogate(found: Scores, known: PerToken, *, epsilon_low: float, epsilon_high: float) -> Sums:
+def _surrogate(scores: Scores, known: PerToken, *, epsilon_low: float, epsilon_high: float) -> Sums:
     weight, advantage = known["weight"], known["advantage"]
-    difference = jnp.where(weight > 0, found.log_prob - known["log_prob"], 0)
+    difference = jnp.where(weight > 0, scores.log_prob - known["log_prob"], 0)
     ratio = jnp.exp(difference)
     clipped = jnp.clip(ratio, 1 - epsilon_low, 1 + epsilon_high)
     is_clipped = clipped * advantage < ratio * advantage
     return {
         "loss": -jnp.sum(weight * jnp.minimum(ratio * advantage, clipped * advantage)),
-        "entropy": jnp.sum(found.entropy * weight),
+        "entropy": jnp.sum(scores.entropy * weight),
         "clipped": jnp.sum(is_clipped * weight),
         "kl": jnp.sum((ratio - 1 - difference) * weight),
         "tokens": jnp.sum(weight),

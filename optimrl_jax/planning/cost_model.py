@@ -24,7 +24,7 @@ BACKWARD_AND_FORWARD = 3  # a backward pass is two forward passes
 
 
 @dataclasses.dataclass(frozen=True)
-class Parameter:
+class ParameterLine:
     """One parameter: its shape, how the mesh splits it, and what of it lies on each device."""
 
     name: str
@@ -36,8 +36,8 @@ class Parameter:
 
 def placed_state(params: decoder.Params, optimizer: typing.Any, *, mesh: jax.sharding.AbstractMesh) -> typing.Any:
     """Shapes of the training state with the shardings that a real run gives them; raises what `mesh.shardings` does."""
-    state = jax.eval_shape(lambda p: trainer.initial(p, optimizer), params)
-    return _placed(state, sharding.shardings(mesh, state))
+    state = jax.eval_shape(lambda p: trainer.initial_state(p, optimizer), params)
+    return _placed(state, sharding.param_shardings(mesh, state))
 
 
 def placed_batch(
@@ -45,13 +45,13 @@ def placed_batch(
 ) -> packing.Packed:
     """Shapes of a packed batch whose `per_token` values have those names."""
     batch = _rows(names, (microbatches, data.micro_rows, data.row_tokens))
-    return _placed(batch, jax.tree.map(lambda _: sharding.rows(mesh, axis=1), batch))
+    return _placed(batch, jax.tree.map(lambda _: sharding.row_sharding(mesh, axis=1), batch))
 
 
-def parameters(params: decoder.Params) -> list[Parameter]:
+def parameter_lines(params: decoder.Params) -> list[ParameterLine]:
     """One line for each parameter, in the order of the tree; `params` carry shardings."""
     return [
-        Parameter(
+        ParameterLine(
             "/".join(key.key for key in path), leaf.shape, leaf.dtype.name, str(leaf.sharding.spec), device_bytes(leaf)
         )
         for path, leaf in jax.tree_util.tree_leaves_with_path(params)

@@ -19,7 +19,7 @@ from optimrl_jax import environment, rewards
 from optimrl_jax.data import corpus, packing
 from optimrl_jax.distributed import multihost, sharding
 from optimrl_jax.errors import UserError
-from optimrl_jax.grpo import batches, learner, loss
+from optimrl_jax.grpo import batches, loop, loss
 from optimrl_jax.jobs.command_line import Job
 from optimrl_jax.model import decoder
 from optimrl_jax.planning import cost_model
@@ -50,7 +50,7 @@ class Update:
     members: int = 1
 
 
-def supervised(settings: Settings) -> Update:
+def plan_sft(settings: Settings) -> Update:
     """The update of an SFT job; raises SettingsError where a row is shorter than the longest sequence."""
     recipe, data = settings.sft, settings.data
     longest = data.row_tokens if recipe.mix else data.prompt_tokens + data.completion_tokens
@@ -58,7 +58,7 @@ def supervised(settings: Settings) -> Update:
         "SFT",
         lambda model: functools.partial(loss.supervised, settings=model),
         ("weight",),
-        trainer.optimizer_of(recipe, ends_at=0.1),
+        trainer.build_optimizer(recipe, ends_at=0.1),
         longest,
         recipe.batch_tokens if recipe.mix and recipe.batch_tokens else recipe.batch * longest,
         corpus.most_microbatches(settings),
@@ -66,19 +66,19 @@ def supervised(settings: Settings) -> Update:
     )
 
 
-def surrogate(settings: Settings) -> Update:
+def plan_grpo(settings: Settings) -> Update:
     """The update of a GRPO job; raises SettingsError where a row is shorter than prompt and completion."""
     data, sequences = settings.data, settings.grpo.problems * settings.grpo.rollouts
     longest = data.prompt_tokens + data.completion_tokens
-    shared, members = batches.sharing(settings.grpo, data)
+    shared, members = batches.prefix_sharing(settings.grpo, data)
     return Update(
         "GRPO",
-        lambda model: learner.objective(model, settings.grpo),
+        lambda model: loop.objective(model, settings.grpo),
         ("weight", "advantage", "log_prob"),
-        trainer.optimizer_of(settings.grpo, ends_at=1.0),
+        trainer.build_optimizer(settings.grpo, ends_at=1.0),
         longest,
         sequences * longest,
-        batches.most_microbatches(settings.grpo, data),
+        batches.max_microbatches(settings.grpo, data),
         shared=shared,
         members=members,
     )
@@ -86,21 +86,21 @@ def surrogate(settings: Settings) -> Update:
 
 def sft(job: Job) -> None:
     """Dry run of `python -m optimrl_jax.sft`."""
-    multihost.check(job.settings, shared=multihost.SHARED_IN_SFT)
-    _report(job, supervised)
+    multihost.check_even_shares(job.settings, shared=multihost.SHARED_IN_SFT)
+    _report(job, plan_sft)
 
 
 def grpo(job: Job) -> None:
     """Dry run of `python -m optimrl_jax.train`; names of environment and reward are checked as well."""
-    multihost.check(job.settings, shared=multihost.SHARED_IN_GRPO)
+    multihost.check_even_shares(job.settings, shared=multihost.SHARED_IN_GRPO)
     _check_names(job.settings)
-    _report(job, surrogate)
+    _report(job, plan_grpo)
 
 
-def figures(planned: Update, settings: Settings) -> tuple[list[cost_model.Parameter], dict[str, float]]:
+def update_costs(planned: Update, settings: Settings) -> tuple[list[cost_model.ParameterLine], dict[str, float]]:
     """Parameters with their shardings, and the figures of one update; raises SettingsError where it cannot run."""
     data, device, model = settings.data, settings.device, settings.model
-    mesh = sharding.build_abstract(settings.mesh, micro_rows=data.micro_rows)
+    mesh = sharding.build_abstract_mesh(settings.mesh, micro_rows=data.micro_rows)
     state = cost_model.placed_state(decoder.abstract(model), planned.optimizer, mesh=mesh)
     batch = cost_model.placed_batch(planned.per_token, data, microbatches=planned.microbatches, mesh=mesh)
     _lower(planned, state, batch, mesh=mesh, model=model)
@@ -113,7 +113,7 @@ def figures(planned: Update, settings: Settings) -> tuple[list[cost_model.Parame
     flops = cost_model.update_flops(
         model, sequences=tokens / typical, tokens=typical, shared=shared, members=planned.members
     )
-    return cost_model.parameters(state.params), {
+    return cost_model.parameter_lines(state.params), {
         "devices": mesh.size,
         "parameters": count,
         **parts,
@@ -146,7 +146,7 @@ def _lower(
     planned: Update, state: trainer.TrainState, batch: packing.Packed, *, mesh: typing.Any, model: ModelSettings
 ) -> None:
     placed = jax.tree.map(lambda leaf: leaf.sharding, state)
-    compiled = trainer.on_mesh(mesh, placed, loss=planned.objective(model), optimizer=planned.optimizer)
+    compiled = trainer.compile_update(mesh, placed, loss=planned.objective(model), optimizer=planned.optimizer)
     whole = sharding.replicated(mesh)
     used, normalizer = (jax.ShapeDtypeStruct((), kind, sharding=whole) for kind in (jnp.int32, jnp.float32))
     compiled.trace(state, batch, used, normalizer).lower(lowering_platforms=(PLATFORM,))
@@ -158,12 +158,12 @@ def _report(job: Job, plan: typing.Callable[[Settings], Update]) -> None:
     settings = dataclasses.replace(job.settings, model=_model(job.settings))
     try:
         planned = plan(settings)
-        parameters, found = figures(planned, settings)
+        parameters, found = update_costs(planned, settings)
     except ValueError as error:
         raise UserError(str(error)) from None
     _print_parameters(parameters, settings)
     _print_memory(found, settings)
-    workdir.finish(job.workdir, f"{planned.title}, dry run", found, settings=settings)
+    workdir.write_summary(job.workdir, f"{planned.title}, dry run", found, settings=settings)
 
 
 def _model(settings: Settings) -> ModelSettings:
@@ -183,7 +183,7 @@ def _check_names(settings: Settings) -> None:
         raise UserError(f"reward.composition = {settings.reward.composition!r}: expected one of {', '.join(known)}")
 
 
-def _print_parameters(parameters: list[cost_model.Parameter], settings: Settings) -> None:
+def _print_parameters(parameters: list[cost_model.ParameterLine], settings: Settings) -> None:
     mesh = settings.mesh
     table = rich.table.Table(title=f"parameters on data {mesh.data} x fsdp {mesh.fsdp} x tensor {mesh.tensor}")
     table.add_column("parameter", no_wrap=True)

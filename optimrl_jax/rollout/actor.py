@@ -70,7 +70,7 @@ class Sampler:
             completions = self.complete(
                 filled, samples, keys=sampling.row_keys(arrays.stream_key(seed, "sample"), rows)
             )
-            programs = programs_of(completions, tokenizer)
+            programs = extract_programs(completions, tokenizer)
             found += [programs[row * samples : (row + 1) * samples] for row in range(len(chunk))]
         return found
 
@@ -85,8 +85,8 @@ class Sampler:
         missing = -asked % sharding.row_shares(params)
         filled = [*prompt_ids, *[prompt_ids[-1]] * missing]
         keys = jnp.concatenate([keys, *[keys[-samples:]] * missing]) if missing else keys
-        tokens, mask = padded_prompts(filled, self._data.prompt_tokens, pad=self._policy.tokenizer.pad)
-        tokens, mask, keys = sharding.over_rows(params, (tokens, mask, keys))
+        tokens, mask = pad_prompts(filled, self._data.prompt_tokens, pad=self._policy.tokenizer.pad)
+        tokens, mask, keys = sharding.shard_rows(params, (tokens, mask, keys))
         completions = sampling.generate(
             params,
             self._policy.settings,
@@ -115,7 +115,7 @@ class Sampler:
             temperature=self._temperature,
             end_token=self._policy.tokenizer.end,
             stop=self._stop,
-            place=functools.partial(sharding.over_rows, params),
+            place=functools.partial(sharding.shard_rows, params),
         )
 
     @property
@@ -125,7 +125,7 @@ class Sampler:
         return functools.partial(prompts.stop_length, stops=self._data.stop, decode=self._policy.tokenizer.decode)
 
 
-class Sampled(typing.NamedTuple):
+class SampledBatch(typing.NamedTuple):
     """Rollouts that have not been judged: completions of `problems`, neighbours of one problem together.
 
     `places` says where in their batch they stand.
@@ -147,7 +147,7 @@ class Actor:
         records: Sequence[ProblemRecord],
         executor: Executes,
         *,
-        judge: rewarder.Judge,
+        judge: rewarder.Rewarder,
         settings: Settings,
     ) -> None:
         self.version = 0
@@ -162,7 +162,7 @@ class Actor:
     def params(self) -> decoder.Params:
         return self._policy.params
 
-    def receive(self, params: decoder.Params, version: int) -> None:
+    def update_weights(self, params: decoder.Params, version: int) -> None:
         """Takes over new weights; rollouts sampled from now on carry `version`."""
         self._policy = dataclasses.replace(self._policy, params=params)
         self.version = version
@@ -179,7 +179,7 @@ class Actor:
 
     def generate(
         self, problems: Sequence[int], *, batch: int, timings: dict[str, float], places: Sequence[int] = ()
-    ) -> Sampled:
+    ) -> SampledBatch:
         """The first half of `produce`, on the accelerator: the rollouts of each problem."""
         samples = self._settings.grpo.rollouts
         sampler = Sampler(self._policy, self._settings.data, self._settings.grpo.temperature)
@@ -188,12 +188,12 @@ class Actor:
         keys = sampling.row_keys(arrays.stream_key(self._settings.seed, "rollouts", batch), rows)
         with _timed(timings, "generate_s"):
             completions = sampler.complete([self._prompts[problem] for problem in problems], samples, keys=keys)
-        return Sampled(tuple(problems), completions, batch=batch, version=self.version, places=places)
+        return SampledBatch(tuple(problems), completions, batch=batch, version=self.version, places=places)
 
-    def judge(self, sampled: Sampled, *, timings: dict[str, float]) -> list[Group]:
+    def judge(self, sampled: SampledBatch, *, timings: dict[str, float]) -> list[Group]:
         """The second half of `produce`, in the sandbox: needs none of the weights, so that the next half may begin."""
         samples, completions = self._settings.grpo.rollouts, sampled.completions
-        programs = programs_of(completions, self._policy.tokenizer)
+        programs = extract_programs(completions, self._policy.tokenizer)
         owners = [problem for problem in sampled.problems for _ in range(samples)]
         attempts = [(self._records[problem], program) for problem, program in zip(owners, programs, strict=True)]
         with _timed(timings, "execute_s"):
@@ -204,7 +204,7 @@ class Actor:
                 span = slice(index * samples, (index + 1) * samples)
                 own = jax.tree.map(lambda x, span=span: x[span], completions)
                 longest = self._settings.data.prompt_tokens
-                rollouts = joined(self._prompts[problem], own, version=sampled.version, longest=longest)
+                rollouts = join_rollouts(self._prompts[problem], own, version=sampled.version, longest=longest)
                 judged = self._judge(problem, runs[span], stream=(sampled.batch + place) % 2, batch=sampled.batch)
                 identity = {"problem": np.int32(problem), "batch": np.int32(sampled.batch), "place": np.int32(place)}
                 groups.append(Group(rollouts, *judged, **identity))
@@ -218,7 +218,7 @@ def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
     timings[name] = timings.get(name, 0.0) + time.monotonic() - started_s
 
 
-def padded_prompts(prompt_ids: Sequence[np.ndarray], length: int, *, pad: int) -> tuple[np.ndarray, np.ndarray]:
+def pad_prompts(prompt_ids: Sequence[np.ndarray], length: int, *, pad: int) -> tuple[np.ndarray, np.ndarray]:
     """Prompts padded on the right to one length, and the mask of their real tokens."""
     tokens = np.full((len(prompt_ids), length), pad, np.int32)
     for row, ids in enumerate(prompt_ids):
@@ -227,13 +227,15 @@ def padded_prompts(prompt_ids: Sequence[np.ndarray], length: int, *, pad: int) -
     return tokens, np.arange(length) < lengths[:, None]
 
 
-def programs_of(completions: sampling.Completions, tokenizer: Tokenizer) -> list[str]:
+def extract_programs(completions: sampling.Completions, tokenizer: Tokenizer) -> list[str]:
     """The program in each completion."""
     rows = zip(completions.tokens, completions.length, strict=True)
     return [prompts.program_of(tokenizer.decode(tokens[:length])) for tokens, length in rows]
 
 
-def joined(prompt: np.ndarray, completions: sampling.Completions, *, version: int, longest: int) -> arrays.Rollouts:
+def join_rollouts(
+    prompt: np.ndarray, completions: sampling.Completions, *, version: int, longest: int
+) -> arrays.Rollouts:
     """Prompt and completions of one group side by side: the sampled ids are the trained ids.
 
     Padded on the right to the room of a prompt of `longest` tokens, so that all groups have one shape.

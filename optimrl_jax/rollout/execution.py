@@ -134,7 +134,7 @@ def connect_sandbox(settings: SandboxSettings, *, store: str) -> sandbox_client.
             workers=settings.workers,
             store=settings.store or store,
             reuse=settings.reuse,
-            fallback_policy=sandbox_client.Policy(
+            fallback_policy=sandbox_client.FallbackPolicy(
                 correctness=settings.fallback_correctness,
                 optimization=settings.fallback_optimization,
                 retries=settings.fallback_retries,

@@ -68,22 +68,22 @@ class RolloutQueue:
         """All waiting groups as named arrays with a leading axis, oldest first; None where the queue is empty."""
         with self._queue.mutex:
             waiting = list(self._queue.queue)
-        return stacked(waiting) if waiting else None
+        return stack_groups(waiting) if waiting else None
 
     def restore(self, contents: dict[str, np.ndarray] | None) -> None:
         """Puts back what `contents` returned."""
-        for group in unstacked(contents) if contents is not None else ():
+        for group in unstack_groups(contents) if contents is not None else ():
             self._queue.put_nowait(group)
 
 
-def stacked(groups: Sequence[Group]) -> dict[str, np.ndarray]:
+def stack_groups(groups: Sequence[Group]) -> dict[str, np.ndarray]:
     """Groups, at least one, as named arrays with a leading axis."""
     flat = [{**group._asdict(), **group.rollouts._asdict()} for group in groups]
     return {name: np.stack([group[name] for group in flat]) for name in flat[0] if name != "rollouts"}
 
 
-def unstacked(contents: Mapping[str, np.ndarray]) -> list[Group]:
-    """The groups that `stacked` took apart."""
+def unstack_groups(contents: Mapping[str, np.ndarray]) -> list[Group]:
+    """The groups that `stack_groups` took apart."""
     groups = []
     for index in range(len(contents["problem"])):
         fields = {name: np.asarray(values[index]) for name, values in contents.items()}
@@ -92,14 +92,14 @@ def unstacked(contents: Mapping[str, np.ndarray]) -> list[Group]:
     return groups
 
 
-def chosen(contents: Mapping[str, np.ndarray] | None, rows: np.ndarray) -> dict[str, np.ndarray] | None:
-    """The groups in some rows of what `stacked` made, in the order of the rows; None where there are none."""
+def select_groups(contents: Mapping[str, np.ndarray] | None, rows: np.ndarray) -> dict[str, np.ndarray] | None:
+    """The groups in some rows of what `stack_groups` made, in the order of the rows; None where there are none."""
     if contents is None or not len(rows):
         return None
     return {name: np.asarray(values)[rows] for name, values in contents.items()}
 
 
-def appended(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray] | None:
+def concatenate_groups(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray] | None:
     """The groups of several queues one after the other; None where all are empty."""
     filled = [part for part in parts if part]
     return {name: np.concatenate([part[name] for part in filled]) for name in filled[0]} if filled else None

@@ -27,7 +27,7 @@ class Run(typing.Protocol):
     drift: arrays.AffineMap
 
 
-class Judged(typing.NamedTuple):
+class RewardedGroup(typing.NamedTuple):
     """What the rollouts of one problem earned, and what they were: in the order of `queue.Group`."""
 
     reward: "Float[np.ndarray, 'r']"
@@ -36,7 +36,7 @@ class Judged(typing.NamedTuple):
     is_fast: "Bool[np.ndarray, 'r']"
 
 
-class Judge:
+class Rewarder:
     """The environment and the reward of the settings over padded problems; raises ValueError for unknown names."""
 
     def __init__(self, records: Sequence[padding.Record], settings: Settings) -> None:
@@ -56,7 +56,7 @@ class Judge:
         self.kinds = family.kinds
         self.stops_early = can_stop_early(family, settings.reward.composition)
 
-    def __call__(self, problem: int, runs: Sequence[Run], *, stream: int, batch: int) -> Judged:
+    def __call__(self, problem: int, runs: Sequence[Run], *, stream: int, batch: int) -> RewardedGroup:
         """Judges the programs of one problem, given by its index among the records.
 
         `stream` 0 or 1 chooses between the correctness and the optimization reward of multitask compositions; `batch`
@@ -104,8 +104,8 @@ def can_stop_early(family: environment.Family, composition: str) -> bool:
     return judges_every_test and composition.startswith(("collapsed", "two_gate"))
 
 
-def _judged(found: rewards.RewardedOutcome) -> Judged:
+def _judged(found: rewards.RewardedOutcome) -> RewardedGroup:
     outcome = found.outcome
     is_correct = outcome.c_strict > 0
     # With noise drawn anew, g is a probability: more likely in than out counts as fast.
-    return Judged(found.reward, outcome.is_valid, is_correct, is_correct & (outcome.g > 0.5))
+    return RewardedGroup(found.reward, outcome.is_valid, is_correct, is_correct & (outcome.g > 0.5))

@@ -32,11 +32,11 @@ DISK_FAILURES = ("RESOURCE_EXHAUSTED", "os_error_code")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Restored:
-    """What a checkpoint held: trees of arrays by name, and plain facts (counters, data position)."""
+    """What a checkpoint held: trees of arrays by name, and plain metadata (counters, data position)."""
 
     step: int
     arrays: dict[str, typing.Any]
-    facts: dict[str, typing.Any]
+    metadata: dict[str, typing.Any]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -61,8 +61,8 @@ class Checkpoints:
         self._unwritten = ""
         self._manager = self._opened()
 
-    def save(self, step: int, arrays: dict[str, typing.Any], facts: dict[str, typing.Any]) -> None:
-        """Stores trees of arrays and facts under `step`; a tree that is None is left out.
+    def save(self, step: int, arrays: dict[str, typing.Any], metadata: dict[str, typing.Any]) -> None:
+        """Stores trees of arrays and metadata under `step`; a tree that is None is left out.
 
         Waits for the save before. A disk that is full is one line in the log; the next save tries again.
         """
@@ -70,7 +70,7 @@ class Checkpoints:
         items = {name: ocp.args.StandardSave(tree) for name, tree in arrays.items() if tree is not None}
         self._writing = step
         try:
-            self._manager.save(step, args=ocp.args.Composite(facts=ocp.args.JsonSave(facts), **items), force=True)
+            self._manager.save(step, args=ocp.args.Composite(facts=ocp.args.JsonSave(metadata), **items), force=True)
         except (OSError, ValueError) as error:
             self._failed(error)
 
@@ -141,7 +141,7 @@ class Checkpoints:
         names = [name for name in targets if name in stored or name not in optional]
         items = {name: ocp.args.StandardRestore(targets[name]) for name in names}
         found = self._manager.restore(step, args=ocp.args.Composite(facts=ocp.args.JsonRestore(), **items))
-        return Restored(step=step, arrays={name: found[name] for name in names}, facts=found["facts"])
+        return Restored(step=step, arrays={name: found[name] for name in names}, metadata=found["facts"])
 
 
 def _reason(error: Exception) -> str:
@@ -184,18 +184,18 @@ def fingerprint(workdir: str | pathlib.Path) -> tuple[int, int]:
     return int(newest.name), newest.stat().st_mtime_ns
 
 
-def trees_of(state: TrainState) -> dict[str, typing.Any]:
+def to_trees(state: TrainState) -> dict[str, typing.Any]:
     """A training state as the named trees of a checkpoint; a policy can be read without the optimizer."""
     return {"params": state.params, "optimizer": {"moments": state.optimizer, "step": state.step}}
 
 
-def targets_of(state: TrainState) -> dict[str, typing.Any]:
-    """Shapes, types and shardings of `trees_of(state)`: where a restored state is to live."""
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), trees_of(state))
+def restore_targets(state: TrainState) -> dict[str, typing.Any]:
+    """Shapes, types and shardings of `to_trees(state)`: where a restored state is to live."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), to_trees(state))
 
 
-def state_of(trees: dict[str, typing.Any]) -> TrainState:
-    """The training state that `trees_of` took apart."""
+def from_trees(trees: dict[str, typing.Any]) -> TrainState:
+    """The training state that `to_trees` took apart."""
     return TrainState(trees["params"], trees["optimizer"]["moments"], trees["optimizer"]["step"])
 
 

@@ -41,7 +41,7 @@ class Recipe(typing.Protocol):
     max_grad_norm: float
 
 
-def optimizer_of(recipe: Recipe, *, ends_at: float) -> optax.GradientTransformation:
+def build_optimizer(recipe: Recipe, *, ends_at: float) -> optax.GradientTransformation:
     """AdamW behind global-norm clipping; linear warm-up, then a cosine to `ends_at` times the peak rate.
 
     Norm scales and biases are not decayed.
@@ -59,7 +59,7 @@ def optimizer_of(recipe: Recipe, *, ends_at: float) -> optax.GradientTransformat
     )
 
 
-def initial(params: decoder.Params, optimizer: optax.GradientTransformation) -> TrainState:
+def initial_state(params: decoder.Params, optimizer: optax.GradientTransformation) -> TrainState:
     return TrainState(params, optimizer.init(params), jnp.int32(0))
 
 
@@ -78,7 +78,7 @@ def update(
     Gradients are summed over the first `used` microbatches and divided by `normalizer`. Where their norm is not finite
     the state comes back unchanged and "is_finite" is 0.
     """
-    grads, sums = sharding.summed_over_data(functools.partial(_gradients, loss=loss), mesh)(state.params, batch, used)
+    grads, sums = sharding.sum_over_data(functools.partial(_gradients, loss=loss), mesh)(state.params, batch, used)
     grads = jax.tree.map(lambda g: g / normalizer, grads)
     norm = optax.global_norm(grads)
     is_finite = jnp.isfinite(norm)
@@ -104,7 +104,7 @@ def _gradients(
     return jax.lax.fori_loop(0, used, add, zeros)
 
 
-def on_mesh(
+def compile_update(
     mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
     placed: typing.Any,
     *,
@@ -115,7 +115,7 @@ def on_mesh(
     whole = sharding.replicated(mesh)
     return jax.jit(
         functools.partial(update, loss=loss, optimizer=optimizer, mesh=mesh),
-        in_shardings=(placed, sharding.rows(mesh, axis=1), whole, whole),
+        in_shardings=(placed, sharding.row_sharding(mesh, axis=1), whole, whole),
         out_shardings=(placed, whole),
         donate_argnums=0,
     )
@@ -138,26 +138,26 @@ class Trainer:
         micro_rows: int,
         most_skipped: int,
     ) -> None:
-        self._mesh = sharding.build(mesh, micro_rows=micro_rows)
-        placed = sharding.shardings(self._mesh, jax.eval_shape(lambda: initial(params, optimizer)))
+        self._mesh = sharding.build_mesh(mesh, micro_rows=micro_rows)
+        placed = sharding.param_shardings(self._mesh, jax.eval_shape(lambda: initial_state(params, optimizer)))
         # A copy, because the update donates its state and the caller goes on using the parameters it gave.
         # The caller's parameters may live on one device only, where a checkpoint was restored.
-        there = jax.device_put(multihost.known_to_all(params), placed.params)
-        self.state = jax.jit(lambda p: initial(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)(there)
-        self._update = on_mesh(self._mesh, placed, loss=loss, optimizer=optimizer)
+        there = jax.device_put(multihost.to_host_replicated(params), placed.params)
+        self.state = jax.jit(lambda p: initial_state(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)(there)
+        self._update = compile_update(self._mesh, placed, loss=loss, optimizer=optimizer)
         self._most_skipped = most_skipped
         self.skipped_in_a_row = 0
 
     def step(
-        self, batch: Packed, used: int, *, normalizer: float, brought: multihost.Brought = multihost.fed
+        self, batch: Packed, used: int, *, normalizer: float, place: multihost.PlaceBatch = multihost.from_local_shards
     ) -> dict[str, float]:
         """One update; returns the sums of the loss over all processes.
 
         Each of them brings its own rows (`processes.fed`), or all bring the same (`processes.spread`). Raises
         DivergedError after `most_skipped` skipped in a row.
         """
-        batch = brought(batch, sharding.rows(self._mesh, axis=1))
-        numbers = multihost.known_to_all((jnp.int32(multihost.most(used)), jnp.float32(normalizer)))
+        batch = place(batch, sharding.row_sharding(self._mesh, axis=1))
+        numbers = multihost.to_host_replicated((jnp.int32(multihost.global_max(used)), jnp.float32(normalizer)))
         self.state, sums = self._update(self.state, batch, *numbers)
         found = {name: float(value) for name, value in jax.device_get(sums).items()}
         self.skipped_in_a_row = 0 if found["is_finite"] else self.skipped_in_a_row + 1

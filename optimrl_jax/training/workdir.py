@@ -50,7 +50,7 @@ def read_model(workdir: pathlib.Path) -> settings_lib.ModelSettings:
     return freeze(settings_lib.ModelSettings, values, path="policy.")
 
 
-class Metrics:
+class MetricsWriter:
     """One line a step in `metrics.jsonl`, the same numbers for TensorBoard; a resumed run cuts off its own tail.
 
     Lines for which the disk has no room are kept and written with a later one.
@@ -103,7 +103,9 @@ class Stopwatch:
         return self._before_s + time.monotonic() - self._started_s
 
 
-def finish(workdir: pathlib.Path, title: str, figures: dict[str, float], *, settings: settings_lib.Settings) -> None:
+def write_summary(
+    workdir: pathlib.Path, title: str, figures: dict[str, float], *, settings: settings_lib.Settings
+) -> None:
     """Writes `summary.json` and prints its figures as one table."""
     files.write_json(workdir / SUMMARY_FILE, {**figures, "settings": thaw(settings)})
     table = rich.table.Table(title=title)

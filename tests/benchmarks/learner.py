@@ -26,7 +26,7 @@ from optimrl_jax.arrays import Rollouts
 from optimrl_jax.data.packing import Packed
 from optimrl_jax.distributed import sharding
 from optimrl_jax.grpo import batches
-from optimrl_jax.grpo.learner import Learner
+from optimrl_jax.grpo.loop import Learner
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import sampling
 from optimrl_jax.planning import cost_model
@@ -89,7 +89,7 @@ def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
     trained = learner.learn(groups)["trained_tokens"]
     update_s, update_cpu_s = best(lambda: learner.learn(groups), repeats=repeats)
     tokens = settings.data.prompt_tokens + steps
-    shared, members = batches.sharing(settings.grpo, settings.data)
+    shared, members = batches.prefix_sharing(settings.grpo, settings.data)
     flops = cost_model.update_flops(settings.model, sequences=rows, tokens=tokens, shared=shared, members=members)
     peak = machine.peak(settings.model.compute_dtype)
     read_bytes = steps * model_costs.decode_bytes(
@@ -119,7 +119,7 @@ def generate(
     grpo, data = settings.grpo, settings.data
     shape = (grpo.problems, data.prompt_tokens)
     keys = sampling.row_keys(arrays.stream_key(0, "rollouts", update), np.arange(grpo.problems * grpo.rollouts))
-    prompts, mask, keys = sharding.over_rows(params, (np.full(shape, 5, np.int32), np.ones(shape, bool), keys))
+    prompts, mask, keys = sharding.shard_rows(params, (np.full(shape, 5, np.int32), np.ones(shape, bool), keys))
     found = sampling.generate(
         params,
         settings.model,

@@ -27,7 +27,7 @@ Stop = typing.Callable[[np.ndarray, int], int | None]
 
 
 class Completions(typing.NamedTuple):
-    """Sampled tokens, right-padded; `length` counts the end token where `has_ended`.
+    """SampledBatch tokens, right-padded; `length` counts the end token where `has_ended`.
 
     `log_prob` is the log-probability of each sampled token at the sampling temperature, 0 in the padding.
     """

@@ -13,10 +13,10 @@ import numpy as np
 from tokenizers import Tokenizer, models
 
 from optimrl_jax import arrays
-from optimrl_jax.grpo.learner import Learner
+from optimrl_jax.grpo.loop import Learner
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import sampling
-from optimrl_jax.rollout.actor import joined
+from optimrl_jax.rollout.actor import join_rollouts
 from optimrl_jax.rollout.groups import Group
 from optimrl_jax.settings import MeshSettings, ModelSettings, Settings
 from tests.benchmarks.learner import generate
@@ -50,7 +50,7 @@ def rewarded(completions: sampling.Completions, tokenizer: Tokenizer, settings: 
         rows = zip(own.tokens, own.length, strict=True)
         texts = tokenizer.decode_batch([tokens[:length].tolist() for tokens, length in rows])
         reward = np.array([len(text) % 7 for text in texts], np.float32)
-        rollouts = joined(prompt, own, version=update, longest=len(prompt))
+        rollouts = join_rollouts(prompt, own, version=update, longest=len(prompt))
         is_valid = np.ones(samples, bool)
         groups.append(Group(rollouts, reward, is_valid, is_valid, is_valid, problem=np.int32(problem)))
     return groups

@@ -17,14 +17,13 @@ from collections.abc import Iterator
 
 import jax
 
-from optimrl_jax.actors.coordinator import Asynchronous
-from optimrl_jax.actors.rollout_worker import RemoteDesk, Worker
-from optimrl_jax.actors.rpc import Asker
+from optimrl_jax.actors.coordinator import AsyncRollouts
+from optimrl_jax.actors.rollout_worker import RemoteLearner, RolloutWorker
+from optimrl_jax.actors.rpc import RpcClient
 from optimrl_jax.data import stream
 from optimrl_jax.distributed import multihost
 from optimrl_jax.distributed.placement import Placement
-from optimrl_jax.grpo.learner import Learner
-from optimrl_jax.grpo.loop import Loop, Training
+from optimrl_jax.grpo.loop import Learner, SyncRollouts, TrainingLoop
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.settings import Settings
@@ -44,9 +43,9 @@ def settings_of(**grpo) -> Settings:
 
 
 @functools.cache
-def judge() -> rewarder.Judge:
+def judge() -> rewarder.Rewarder:
     """Of all runs: no test changes what programs earn."""
-    return rewarder.Judge(RECORDS, settings_of())
+    return rewarder.Rewarder(RECORDS, settings_of())
 
 
 @contextlib.contextmanager
@@ -81,40 +80,41 @@ def actor(settings: Settings, executor=None) -> Actor:
 
 def training(
     directory: pathlib.Path, settings: Settings, *, new_actor=None, stops_at: int = -1, learner: Trail | None = None
-) -> tuple[Training, Asynchronous]:
-    """The run of `settings` with its own directory, and its supply: of several processes, this one's."""
+) -> tuple[TrainingLoop, AsyncRollouts]:
+    """The run of `settings` with its own directory, and its source: of several processes, this one's."""
     directory.mkdir(exist_ok=True)
     learner = learner or Trail(POLICY.params, MODEL, settings)
-    learner.directory, learner.stops_at = multihost.own_directory(directory), stops_at
-    supply = Asynchronous(
+    learner.directory, learner.stops_at = multihost.process_directory(directory), stops_at
+    source = AsyncRollouts(
         learner.trainer.state.params,
-        stream=stream.single_problems(range(len(RECORDS)), seed=0, part=multihost.part()),
+        stream=stream.single_problems(range(len(RECORDS)), seed=0, part=multihost.process_index_and_count()),
         settings=settings,
         vocabulary=MODEL.vocabulary,
         job=JOB,
-        devices=((jax.local_devices()[0],),) * multihost.own_share(settings.grpo).actors,
+        devices=((jax.local_devices()[0],),) * multihost.per_process(settings.grpo).actors,
         new_actor=new_actor or (lambda: actor(settings)),
         command=lambda name, address: command("actor", directory, address, name),
     )
-    return Training(supply, learner, workdir=directory, settings=settings.grpo), supply
+    return TrainingLoop(source, learner, workdir=directory, settings=settings.grpo), source
 
 
-def by_turns(directory: pathlib.Path, settings: Settings, executor=None, *, learner: Learner | None = None) -> Loop:
+def sync_loop(
+    directory: pathlib.Path, settings: Settings, executor=None, *, learner: Learner | None = None
+) -> TrainingLoop:
     """The same job with one actor that takes turns with the learner."""
     directory.mkdir(exist_ok=True)
-    return Loop(
-        actor(settings, executor),
-        learner or Learner(POLICY.params, MODEL, settings),
-        stream=stream.problems(range(len(RECORDS)), batch=settings.grpo.problems, seed=0),
-        workdir=directory,
-        settings=settings.grpo,
-    )
+    problems = stream.problems(range(len(RECORDS)), batch=settings.grpo.problems, seed=0)
+    source = SyncRollouts(actor(settings, executor), stream=problems, settings=settings.grpo)
+    learner = learner or Learner(POLICY.params, MODEL, settings)
+    return TrainingLoop(source, learner, workdir=directory, settings=settings.grpo)
 
 
-def desk(address: str, settings: Settings, *, name: str, answer_s: float = 0.5, job: str = JOB) -> RemoteDesk:
-    asker = Asker(address, patience_s=settings.grpo.patience_s, answer_s=answer_s)
-    return RemoteDesk(
-        asker,
+def remote_learner(
+    address: str, settings: Settings, *, name: str, answer_s: float = 0.5, job: str = JOB
+) -> RemoteLearner:
+    client = RpcClient(address, patience_s=settings.grpo.patience_s, answer_s=answer_s)
+    return RemoteLearner(
+        client,
         name=name,
         job=job,
         like=POLICY.params,
@@ -157,7 +157,7 @@ def main(role: str, directory: pathlib.Path, address: str, name: str) -> None:
         training(directory, settings)[0].run()
         return
     (directory / f"{name}.pid").write_text(str(os.getpid()))
-    Worker(actor(settings), desk(address, settings, name=name)).run()
+    RolloutWorker(actor(settings), remote_learner(address, settings, name=name)).run()
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Asynchronous runs: bounded staleness, nothing lost and nothing repeated, whoever ends in the middle."""
+"""AsyncRollouts runs: bounded staleness, nothing lost and nothing repeated, whoever ends in the middle."""
 
 import jax
 import pytest
 
-from optimrl_jax.actors.endpoint import LocalDesk
+from optimrl_jax.actors.endpoint import LocalLearner
 from optimrl_jax.actors.supervisor import ActorsLostError
 from optimrl_jax.distributed.placement import Placement
 from optimrl_jax.errors import SettingsError, UserError
-from optimrl_jax.rollout.groups import unstacked
+from optimrl_jax.rollout.groups import unstack_groups
 from tests.optimrl_jax.actors import job
 from tests.optimrl_jax.grpo.stored import Stopped, StoredExecutor
 
@@ -36,14 +36,14 @@ def test_a_stopped_run_goes_on_with_what_was_queued_and_unfinished(tmp_path):
     settings = job.settings_of(ahead=1, checkpoint_every=1)
     with pytest.raises(Stopped):
         job.training(tmp_path, settings, stops_at=2)[0].run()
-    training, supply = job.training(tmp_path, settings)
-    arrays, facts = supply.state(step=2)
-    (facts,) = facts["shares"]
-    waiting = {group.id for group in unstacked(arrays["queue"])} if arrays["queue"] else set()
-    again = {(batch, place) for batch, problems in facts["unfinished"] for place in range(len(problems))}
+    training, source = job.training(tmp_path, settings)
+    arrays, metadata = source.state(step=2)
+    (metadata,) = metadata["shares"]
+    waiting = {group.id for group in unstack_groups(arrays["queue"])} if arrays["queue"] else set()
+    again = {(batch, place) for batch, problems in metadata["unfinished"] for place in range(len(problems))}
     before = {one for ids in job.trained(tmp_path) for one in ids}
     # What was handed out before the stop is trained, waits, or is handed out again, and is in one of these places only.
-    assert len(before) + len(waiting) + len(again) == len(before | waiting | again) == facts["batch"] * PROBLEMS
+    assert len(before) + len(waiting) + len(again) == len(before | waiting | again) == metadata["batch"] * PROBLEMS
     training.run()
     steps = job.trained(tmp_path)
     job.assert_each_once(steps, count=6)
@@ -51,11 +51,11 @@ def test_a_stopped_run_goes_on_with_what_was_queued_and_unfinished(tmp_path):
 
 
 def test_rollouts_that_are_too_old_are_dropped_and_replaced_by_fresh_ones(tmp_path):
-    training, supply = job.training(tmp_path, job.settings_of(max_staleness=1, ahead=3))
-    own = LocalDesk(supply.ledger, supply.board, name="slow", placement=Placement((jax.devices()[0],)))
-    work, slow = own.work(holding=(), idle_s=0.0), job.actor(job.settings_of())
+    training, source = job.training(tmp_path, job.settings_of(max_staleness=1, ahead=3))
+    own = LocalLearner(source.work_queue, source.weight_store, name="slow", placement=Placement((jax.devices()[0],)))
+    work, slow = own.next_item(in_flight=(), idle_s=0.0), job.actor(job.settings_of())
     slow.version = -5
-    own.deliver(work, slow.produce(work.problems, batch=work.batch, timings={}), {})
+    own.submit(work, slow.produce(work.problems, batch=work.batch, timings={}), {})
     training.run()
     rows = job.metrics(tmp_path)
     assert (rows[0]["stale_groups"], rows[0]["stale_share"]) == (2, 0.5)
@@ -97,9 +97,9 @@ def test_broadcasts_rarer_than_freshness_allows_are_refused(tmp_path):
         job.training(tmp_path, job.settings_of(broadcast_every=4, max_staleness=2))
 
 
-def test_a_run_by_turns_and_an_asynchronous_one_do_not_share_a_workdir(tmp_path):
+def test_a_run_sync_loop_and_an_asynchronous_one_do_not_share_a_workdir(tmp_path):
     settings = job.settings_of()
     with pytest.raises(Stopped):
         job.training(tmp_path, settings, stops_at=3)[0].run()
     with pytest.raises(UserError, match=r"grpo\.actors = 0: expected at least 1"):
-        job.by_turns(tmp_path, settings)
+        job.sync_loop(tmp_path, settings)

@@ -17,7 +17,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
-from optimrl_jax.actors.rollout_worker import Worker
+from optimrl_jax.actors.rollout_worker import RolloutWorker
 from optimrl_jax.errors import UserError
 from optimrl_jax.rollout import execution
 from optimrl_jax.rollout.actor import Actor, Sampler
@@ -82,9 +82,9 @@ def test_a_learner_that_is_killed_goes_on_with_the_same_actor_and_nothing_is_los
     directory.mkdir()
     settings = job.settings_of(actors_in="elsewhere")
     first = job.start("learner", directory, address, "")
-    desk = job.desk(address, settings, name="outlives", answer_s=0.5)
+    remote_learner = job.remote_learner(address, settings, name="outlives", answer_s=0.5)
     executor = StoredExecutor()
-    worker = threading.Thread(target=Worker(job.actor(settings, executor), desk).run)
+    worker = threading.Thread(target=RolloutWorker(job.actor(settings, executor), remote_learner).run)
     worker.start()
     # The checkpoint of step 2 is complete, and later steps are lost with the learner.
     wait_until(lambda: (directory / checkpoints.FOLDER / "2").exists() and steps_done(directory) >= 3)
@@ -94,7 +94,7 @@ def test_a_learner_that_is_killed_goes_on_with_the_same_actor_and_nothing_is_los
     assert second.wait(WAIT_S) == 0
     worker.join(WAIT_S)
     assert not worker.is_alive()
-    desk.close()
+    remote_learner.close()
     job.assert_each_once(job.trained(directory), count=6)
     assert [row["step"] for row in job.metrics(directory)] == list(range(6))
 
@@ -123,7 +123,7 @@ def test_a_sandbox_that_is_killed_gives_faults_and_no_rewards_until_it_is_back(s
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: [server.kill() for server in running])
         client = stack.enter_context(execution.connect_sandbox(sandbox, store=str(shared / "unused")))
-        job.by_turns(shared / "sandbox", job.settings_of(), KillsAndStarts(client, sandbox)).run()
+        job.sync_loop(shared / "sandbox", job.settings_of(), KillsAndStarts(client, sandbox)).run()
     rows = job.metrics(shared / "sandbox")
     rollouts = job.SETTINGS.grpo.problems * job.SETTINGS.grpo.rollouts
     assert [row["faults"] for row in rows] == [0, rollouts, rollouts, 0, 0, 0]
@@ -148,11 +148,11 @@ class Poisoned(Actor):
 def test_gradients_that_are_not_numbers_are_skipped_counted_and_end_the_run(shared, monkeypatch):
     monkeypatch.setattr(job, "Actor", Poisoned)
     with pytest.raises(DivergedError, match="3 updates in a row had no finite gradient"):
-        job.by_turns(shared / "poisoned", job.settings_of(most_skipped=3, checkpoint_every=1)).run()
+        job.sync_loop(shared / "poisoned", job.settings_of(most_skipped=3, checkpoint_every=1)).run()
     assert [row["updated"] for row in job.metrics(shared / "poisoned")][1:] == [0, 0]
     # The count is part of the checkpoint: a start again does not get three more.
     with pytest.raises(DivergedError, match="3 updates in a row"):
-        job.by_turns(shared / "poisoned", job.settings_of(most_skipped=3, checkpoint_every=1)).run()
+        job.sync_loop(shared / "poisoned", job.settings_of(most_skipped=3, checkpoint_every=1)).run()
     assert len(job.metrics(shared / "poisoned")) == 3
 
 
@@ -170,7 +170,7 @@ def full_disk(monkeypatch, *, at: tuple[int, ...]) -> None:
 def test_a_disk_that_is_full_for_a_while_costs_a_checkpoint_and_not_the_run(shared, monkeypatch, caplog):
     full_disk(monkeypatch, at=(2, 4))
     with caplog.at_level(logging.WARNING):
-        job.by_turns(shared / "full", job.settings_of()).run()
+        job.sync_loop(shared / "full", job.settings_of()).run()
     lines = [record.getMessage() for record in caplog.records if "checkpoint" in record.getMessage()]
     assert lines == [
         f"checkpoint {step} cannot be written, the next one is tried again: no space left on the disk"
@@ -183,7 +183,7 @@ def test_a_disk_that_is_full_for_a_while_costs_a_checkpoint_and_not_the_run(shar
 def test_a_last_checkpoint_that_cannot_be_written_is_a_mistake_that_the_user_can_mend(shared, monkeypatch):
     full_disk(monkeypatch, at=(6,))
     with pytest.raises(UserError, match=r"expected room for the last checkpoint \(checkpoint 6: no space left"):
-        job.by_turns(shared / "last", job.settings_of()).run()
+        job.sync_loop(shared / "last", job.settings_of()).run()
     assert sorted(path.name for path in (shared / "last" / checkpoints.FOLDER).iterdir()) == ["2", "4"]
 
 

@@ -42,16 +42,16 @@ def reinforce(shared: dict) -> None:
         )
         # One for all starts, because it compiles; whatever it has learned, a start takes up its own checkpoint.
         learner = learner or job.Trail(job.POLICY.params, job.MODEL, turns)
-        learner.step, learner.directory = 0, multihost.own_directory(pathlib.Path("turns"))
-        job.by_turns(pathlib.Path("turns"), turns, learner=learner).run()
+        learner.step, learner.directory = 0, multihost.process_directory(pathlib.Path("turns"))
+        job.sync_loop(pathlib.Path("turns"), turns, learner=learner).run()
         learner.step = 0
         job.training(pathlib.Path("beside"), beside, learner=learner)[0].run()
 
 
 def main(index: int, coordinator: str, supervised: dict) -> None:
     shared = {"mesh": MeshSettings(1, 2, 1), "processes": ProcessSettings(2, index, coordinator)}
-    with multihost.joined(dataclasses.replace(SETTINGS, **shared), shared=("grpo.actors",)):
-        assert multihost.part() == (index, 2)
+    with multihost.distributed_session(dataclasses.replace(SETTINGS, **shared), shared=("grpo.actors",)):
+        assert multihost.process_index_and_count() == (index, 2)
         assert jax.device_count() == 2
         supervise(dataclasses.replace(freeze(Settings, supervised), **shared))
         reinforce(shared)

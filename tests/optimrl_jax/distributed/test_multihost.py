@@ -88,7 +88,7 @@ def test_a_job_of_two_processes_takes_the_examples_of_one_and_resumes(place):
 def _alone(tmp_path_factory):
     """One process that takes the four steps of the two by turns, and one step more."""
     directory = tmp_path_factory.mktemp("alone")
-    job.by_turns(directory, job.settings_of(steps=5, **sharer.TURNS)).run()
+    job.sync_loop(directory, job.settings_of(steps=5, **sharer.TURNS)).run()
     return directory
 
 
@@ -111,7 +111,7 @@ def test_processes_with_a_part_of_the_problems_each_take_the_steps_of_one_and_re
 
 def test_one_process_goes_on_where_two_were(place, alone, tmp_path):
     directory = shutil.copytree(place / "turns", tmp_path / "turns")
-    job.by_turns(directory, job.settings_of(steps=5, **sharer.TURNS)).run()
+    job.sync_loop(directory, job.settings_of(steps=5, **sharer.TURNS)).run()
     sampled = ("step", "staleness", "completion_tokens")
     assert metrics_of(directory, *sampled) == metrics_of(alone, *sampled)
     for one, other in zip(weights_of(directory), weights_of(alone), strict=True):
@@ -136,7 +136,7 @@ def test_places_are_dealt_out_in_turn_however_many_processes_there_are(monkeypat
     found = []
     for index in range(16):
         monkeypatch.setattr(multihost, "part", lambda index=index: (index, 16))
-        found.append([(step, place) for step in range(16) for place in multihost.own_places(step, 3)])
+        found.append([(step, place) for step in range(16) for place in multihost.process_places(step, 3)])
     assert [len(own) for own in found] == [3] * 16
     assert sorted(itertools.chain(*found)) == [(step, place) for step in range(16) for place in range(3)]
     # Nobody has its turn again before all others had theirs.
@@ -154,5 +154,5 @@ MISTAKES = [
 def test_settings_that_cannot_be_shared_are_named(fields, message):
     own = freeze(settings.Settings, {"processes": fields})
     with pytest.raises(SettingsError) as raised:
-        multihost.join(own)
+        multihost.initialize(own)
     assert str(raised.value).startswith(message)

@@ -20,7 +20,7 @@ import dataclasses, pathlib, sys, types
 import jax, numpy as np
 from optimrl_jax import arrays
 from optimrl_jax.distributed import sharding as mesh
-from optimrl_jax.grpo.learner import Learner
+from optimrl_jax.grpo.loop import Learner
 from optimrl_jax.rollout.actor import Sampler
 from optimrl_jax.training import checkpoints
 from optimrl_jax.model.generation import sampling
@@ -56,8 +56,8 @@ for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1), (8, 1, 1)):
     alone = alone or own
     store = checkpoints.Checkpoints(pathlib.Path(sys.argv[1]))
     if shape == (1, 1, 1):
-        store.save(1, checkpoints.trees_of(own.trainer.state), {})
-    back = store.restore(checkpoints.targets_of(own.trainer.state))
+        store.save(1, checkpoints.to_trees(own.trainer.state), {})
+    back = store.restore(checkpoints.restore_targets(own.trainer.state))
     assert back.arrays["params"]["layers"]["mlp"]["gate"].sharding == gate.sharding
     for one, other in zip(jax.tree.leaves(back.arrays["params"]), results[0][1], strict=True):
         np.testing.assert_array_equal(one, other)
@@ -65,8 +65,8 @@ for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1), (8, 1, 1)):
     if shape == (2, 2, 2):
         # The other way round: what eight devices saved goes on on one.
         many = checkpoints.Checkpoints(pathlib.Path(sys.argv[1]) / "many")
-        many.save(1, checkpoints.trees_of(own.trainer.state), {})
-        back = checkpoints.state_of(many.restore(checkpoints.targets_of(alone.trainer.state)).arrays)
+        many.save(1, checkpoints.to_trees(own.trainer.state), {})
+        back = checkpoints.from_trees(many.restore(checkpoints.restore_targets(alone.trainer.state)).arrays)
         many.close()
         for one, other in zip(jax.tree.leaves(back), jax.tree.leaves(own.trainer.state), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -117,12 +117,12 @@ def test_an_axis_that_does_not_divide_a_parameter_is_named():
     devices = np.array(jax.devices()[:1] * 3).reshape(1, 1, 3)
     wide = jax.sharding.AbstractMesh(devices.shape, sharding.AXES)
     with pytest.raises(ValueError, match=r"mesh.tensor = 3: expected a divisor of 40 \(embedding\)"):
-        sharding.shardings(wide, {"embedding": tiny.params()["embedding"]})
+        sharding.param_shardings(wide, {"embedding": tiny.params()["embedding"]})
 
 
 def test_more_devices_than_there_are_is_an_error():
     with pytest.raises(ValueError, match="expected at most"):
-        sharding.build(MeshSettings(data=64), micro_rows=64)
+        sharding.build_mesh(MeshSettings(data=64), micro_rows=64)
 
 
 def test_the_same_step_agrees_on_one_and_on_eight_devices(tmp_path):

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from optimrl_jax.grpo.learner import Learner
+from optimrl_jax.grpo.loop import Learner
 from optimrl_jax.training.trainer import DivergedError
 from tests.optimrl_jax.grpo.groups import SETTINGS, copied_params, group
 from tests.optimrl_jax.model import tiny

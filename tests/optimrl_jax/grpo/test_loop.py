@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax.data import prompts, stream
-from optimrl_jax.grpo.learner import Learner
-from optimrl_jax.grpo.loop import Loop
+from optimrl_jax.grpo.loop import Learner, SyncRollouts, TrainingLoop
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.actor import Actor, Sampler
 from optimrl_jax.training import workdir
@@ -33,16 +32,12 @@ def run(directory, *, stops_at: int = 0, data=DATA, **grpo):
     recipe = dataclasses.replace(SETTINGS.grpo, checkpoint_every=2, **grpo)
     settings = dataclasses.replace(SETTINGS, data=data, grpo=recipe)
     executor = StoredExecutor(stops_at)
-    judge = rewarder.Judge(RECORDS, settings)
+    judge = rewarder.Rewarder(RECORDS, settings)
     learner = Learner(POLICY.params, MODEL, settings)
-    loop = Loop(
-        Actor(POLICY, RECORDS, executor, judge=judge, settings=settings),
-        learner,
-        stream=stream.problems(range(len(RECORDS)), batch=recipe.problems, seed=0),
-        workdir=directory,
-        settings=recipe,
-    )
-    loop.run()
+    problems = stream.problems(range(len(RECORDS)), batch=recipe.problems, seed=0)
+    actor = Actor(POLICY, RECORDS, executor, judge=judge, settings=settings)
+    source = SyncRollouts(actor, stream=problems, settings=recipe)
+    TrainingLoop(source, learner, workdir=directory, settings=recipe).run()
     lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     return jax.tree.map(np.asarray, learner.trainer.state.params), lines
 

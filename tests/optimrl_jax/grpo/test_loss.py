@@ -31,8 +31,8 @@ def moved(by: float = 0.02) -> dict:
 
 
 def packed_rows(groups, *, row_tokens: int = 16, rows: int = 8, shares_prompts: bool = True):
-    kept, _ = batches.select(groups, step=0, max_staleness=30)
-    packed, _ = batches.assemble(
+    kept, _ = batches.select_informative(groups, step=0, max_staleness=30)
+    packed, _ = batches.pack_groups(
         kept, row_tokens=row_tokens, micro_rows=rows, microbatches=1, shares_prompts=shares_prompts
     )
     return jax.tree.map(lambda x: x[0], packed), kept

@@ -155,7 +155,7 @@ def test_finished_parameters_go_where_the_rules_of_the_mesh_say():
     _, params = hugging_face.load_hugging_face(
         GOLDENS / "cwm", placement=lambda path: NamedSharding(mesh, sharding.spec_of(path))
     )
-    assert jax.tree.map(lambda x: x.sharding, params) == sharding.shardings(mesh, params)
+    assert jax.tree.map(lambda x: x.sharding, params) == sharding.param_shardings(mesh, params)
     same(params, hugging_face.load_hugging_face(GOLDENS / "cwm")[1])
 
 

@@ -14,6 +14,7 @@ from optimrl_jax import sft, train
 from optimrl_jax.data import dataset
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.command_line import Job
 from optimrl_jax.model.pretrained import hugging_face, published
 from optimrl_jax.settings import DataSettings, ModelSettings, Settings, SftSettings
 from optimrl_jax.training import checkpoints

@@ -9,7 +9,7 @@ import pytest
 
 from optimrl_jax.distributed import sharding
 from optimrl_jax.errors import EXIT_USER_ERROR
-from optimrl_jax.grpo import learner
+from optimrl_jax.grpo import loop
 from optimrl_jax.jobs import command_line
 from optimrl_jax.model import decoder
 from optimrl_jax.planning import cost_model, dry_run
@@ -23,16 +23,18 @@ OWN: Settings = dataclasses.replace(SETTINGS, model=tiny.SETTINGS, mesh=MeshSett
 
 
 def activations(own):
-    return cost_model.activation_bytes(lambda model: learner.objective(model, own.grpo), PER_TOKEN, settings=own)
+    return cost_model.activation_bytes(lambda model: loop.objective(model, own.grpo), PER_TOKEN, settings=own)
 
 
 def test_bytes_of_the_state_are_those_that_eight_devices_would_hold():
-    abstract = sharding.build_abstract(OWN.mesh, micro_rows=8)
+    abstract = sharding.build_abstract_mesh(OWN.mesh, micro_rows=8)
     params = decoder.abstract(tiny.SETTINGS)
     placed = jax.tree.map(
-        lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), params, sharding.shardings(abstract, params)
+        lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
+        params,
+        sharding.param_shardings(abstract, params),
     )
-    found = {line.name: line for line in cost_model.parameters(placed)}
+    found = {line.name: line for line in cost_model.parameter_lines(placed)}
     # 2 layers of 32 x 48 float32, the width over fsdp = 2 and the hidden features over tensor = 2.
     assert found["layers/mlp/gate"].device_bytes == 2 * (32 // 2) * (48 // 2) * 4
     # Norms are whole on every device.

@@ -19,7 +19,7 @@ RUNS = [CandidateRun(np.zeros(5, np.int8), np.full(5, seconds, np.float32)) for 
 
 def judge(*, noise=None, reward=None, **environment):
     sections = {"environment": {"family": "qp_ranked", **environment}, "noise": noise or {}, "reward": reward or {}}
-    return rewarder.Judge(RECORDS, freeze(settings.Settings, sections))
+    return rewarder.Rewarder(RECORDS, freeze(settings.Settings, sections))
 
 
 def earned(found, *, batch=0):
@@ -55,7 +55,7 @@ def test_bursts_hit_some_windows_of_batches_only():
 def test_a_deviation_in_the_references_softens_the_gate():
     uncertain = [dataclasses.replace(one, std_s=one.duration_s * np.float32(0.3)) for one in RECORDS]
     values = {"environment": {"family": "qp_ranked", "noise_draws": 64}}
-    found = rewarder.Judge(uncertain, freeze(settings.Settings, values))(0, RUNS, stream=0, batch=0)
+    found = rewarder.Rewarder(uncertain, freeze(settings.Settings, values))(0, RUNS, stream=0, batch=0)
     assert 0 < found.reward[0] < 1
     assert found.is_fast.tolist() == [True, False]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax.errors import UserError
-from optimrl_jax.grpo.learner import Learner
+from optimrl_jax.grpo.loop import Learner
 from optimrl_jax.training import checkpoints
 from tests.optimrl_jax.grpo.groups import SETTINGS, copied_params, group
 from tests.optimrl_jax.model import tiny
@@ -26,13 +26,13 @@ def states():
 def saved(tmp_path, found):
     store = checkpoints.Checkpoints(tmp_path)
     for step, state in enumerate(found, start=1):
-        store.save(step, checkpoints.trees_of(state), {"batch": step})
+        store.save(step, checkpoints.to_trees(state), {"batch": step})
     store.close()
 
 
 def restored(tmp_path, own):
     store = checkpoints.Checkpoints(tmp_path)
-    found = store.restore(checkpoints.targets_of(own.trainer.state))
+    found = store.restore(checkpoints.restore_targets(own.trainer.state))
     store.close()
     return found
 
@@ -48,8 +48,8 @@ def test_the_newest_of_two_kept_checkpoints_comes_back_bit_for_bit(states, tmp_p
     saved(tmp_path, found)
     assert sorted(path.name for path in (tmp_path / checkpoints.FOLDER).iterdir()) == ["2", "3"]
     back = restored(tmp_path, own)
-    assert (back.step, back.facts) == (3, {"batch": 3})
-    assert_equal(checkpoints.state_of(back.arrays), found[2])
+    assert (back.step, back.metadata) == (3, {"batch": 3})
+    assert_equal(checkpoints.from_trees(back.arrays), found[2])
 
 
 @pytest.mark.parametrize("pattern", ["params/**/d/*", "optimizer/**/manifest.ocdbt", "facts/metadata"])
@@ -62,7 +62,7 @@ def test_a_cut_checkpoint_falls_back_to_the_one_before_and_says_so(states, tmp_p
         back = restored(tmp_path, own)
     assert back.step == 2
     assert "checkpoint 3 cannot be read" in caplog.text
-    assert_equal(checkpoints.state_of(back.arrays), found[1])
+    assert_equal(checkpoints.from_trees(back.arrays), found[1])
 
 
 def test_checkpoints_that_cannot_be_read_at_all_are_one_clear_line(states, tmp_path):
