@@ -34,7 +34,7 @@ def main(job: Job) -> None:
     """Evaluates every policy of `evaluation.policies` and writes records, table, plots and `summary.json`."""
     started_s = time.monotonic()
     settings = job.settings
-    problems = dataset.load(settings.data.directory, settings.data.test_split)
+    problems = dataset.load_records(settings.data.directory, settings.data.test_split)
     problems = problems[: settings.evaluation.problems or None]
     output = job.workdir / "evaluation"
     output.mkdir(parents=True, exist_ok=True)

@@ -90,7 +90,7 @@ def _rows(path: str) -> list[dict]:
 def _asked_for(rows: Sequence[dict], data: DataSettings) -> list[dataset.ProblemRecord]:
     """The problems of the rows, each once; raises UserError for one that neither split has."""
     splits = dict.fromkeys((data.train_split, data.test_split))
-    known = {record.id: record for split in splits for record in dataset.load(data.directory, split)}
+    known = {record.id: record for split in splits for record in dataset.load_records(data.directory, split)}
     for number, row in enumerate(rows, start=1):
         if row["problem"] not in known:
             raise UserError(f"line {number}: problem = {row['problem']!r}: expected one of {data.directory}")

@@ -16,7 +16,7 @@ import numpy as np
 
 from optimrl_jax import arrays
 from optimrl_jax.data import chat, packing
-from optimrl_jax.data.corpus import Corpus, of_dataset, of_mix
+from optimrl_jax.data.corpus import Corpus, corpus_of_dataset, corpus_of_mix
 from optimrl_jax.distributed import multihost
 from optimrl_jax.errors import UserError
 from optimrl_jax.grpo import loss
@@ -41,9 +41,11 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
     settings = job.settings
     workdir.reuse_compiled_programs(job.workdir)
     start = _start(own, settings)
-    corpus = (of_mix if settings.sft.mix else of_dataset)(own, settings, part=multihost.process_index_and_count())
+    corpus = (corpus_of_mix if settings.sft.mix else corpus_of_dataset)(
+        own, settings, part=multihost.process_index_and_count()
+    )
     model = start.settings if start else dataclasses.replace(settings.model, vocabulary=corpus.vocabulary)
-    params = start.params if start else decoder.initial(model, arrays.stream_key(settings.seed, "parameters"))
+    params = start.params if start else decoder.initial_params(model, arrays.stream_key(settings.seed, "parameters"))
     workdir.write_model(own, model)
     run = SupervisedRun(job.workdir, corpus, params, model=model, settings=settings)
     # The trainer has a copy of its own; these would stay in memory to the last step.
@@ -143,9 +145,11 @@ class SupervisedRun:
         return restored.metadata["wall_s"]
 
 
-def pack_examples(examples: Sequence[chat.Encoded], *, most: int, data: DataSettings) -> tuple[packing.Packed, int]:
+def pack_examples(
+    examples: Sequence[chat.EncodedExample], *, most: int, data: DataSettings
+) -> tuple[packing.Packed, int]:
     """Packs examples into at most `most` microbatches; only the tokens of completions carry weight."""
-    return packing.pack(
+    return packing.pack_sequences(
         [example.tokens for example in examples],
         {"weight": [example.weight for example in examples]},
         row_tokens=data.row_tokens,

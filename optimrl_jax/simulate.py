@@ -63,7 +63,7 @@ def load_problems(settings: ProblemSettings, *, seed: int) -> list[Problems]:
             raise UserError("problems.problems = 0: expected a positive number of synthetic problems")
         shape = {"tests": settings.tests, "references": settings.references}
         return [synthetic(problems=settings.problems, seed=seed, **shape)]
-    records = dataset.load(settings.directory, settings.split)[: settings.problems or None]
+    records = dataset.load_records(settings.directory, settings.split)[: settings.problems or None]
     ranked = [record for record in records if dataset.has_ranking(record)]
     if not ranked:
         raise UserError(f"{settings.directory}, split {settings.split!r}: expected a problem with usable durations")

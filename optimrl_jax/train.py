@@ -77,7 +77,7 @@ def prepared(job: Job) -> Task:
     if not settings.grpo.init_from:
         raise UserError("grpo.init_from = '': expected the workdir of an SFT job, or weights")
     policy = _policy(settings)
-    records = fitting(dataset.load(settings.data.directory, settings.data.train_split), policy, settings.data)
+    records = fitting(dataset.load_records(settings.data.directory, settings.data.train_split), policy, settings.data)
     try:
         judge = rewarder.Rewarder(records, settings)
     except ValueError as error:
@@ -87,7 +87,7 @@ def prepared(job: Job) -> Task:
 
 def _synchronous(job: Job, task: Task, _: Learner, executor: Executes) -> RolloutSource:
     settings = job.settings
-    problems = stream.problems(range(len(task.records)), batch=settings.grpo.problems, seed=settings.seed)
+    problems = stream.problem_batches(range(len(task.records)), batch=settings.grpo.problems, seed=settings.seed)
     return SyncRollouts(task.new_actor(executor), stream=problems, settings=settings.grpo)
 
 
@@ -104,7 +104,7 @@ def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) ->
 
     return AsyncRollouts(
         learner.trainer.state.params,
-        stream=stream.single_problems(range(len(task.records)), seed=settings.seed, part=part),
+        stream=stream.problem_stream(range(len(task.records)), seed=settings.seed, part=part),
         settings=settings,
         vocabulary=task.policy.settings.vocabulary,
         job=messages.job_id(settings, [record.id for record in task.records]),
@@ -127,7 +127,7 @@ def fitting(
     records: list[dataset.ProblemRecord], policy: checkpoints.Policy, data: DataSettings
 ) -> list[dataset.ProblemRecord]:
     """The problems whose prompt fits `data.prompt_tokens`; the others are counted in the log."""
-    lengths = [len(prompts.prompt(policy.tokenizer, record.statement)) for record in records]
+    lengths = [len(prompts.encode_prompt(policy.tokenizer, record.statement)) for record in records]
     kept = [record for record, length in zip(records, lengths, strict=True) if length <= data.prompt_tokens]
     if not kept:
         raise UserError(f"data.prompt_tokens = {data.prompt_tokens}: expected at least {min(lengths)}")

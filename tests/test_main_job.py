@@ -128,7 +128,7 @@ def test_evaluation_reports_both_policies_and_replays_without_running_anything(r
 
 def test_programs_from_anywhere_are_judged_in_their_order(run, monkeypatch):
     monkeypatch.chdir(run)
-    record = dataset.load("dataset", "rl_train")[0]
+    record = dataset.load_records("dataset", "rl_train")[0]
     programs = ["print(", record.reference_program[0], "print('no answer')"]
     lines = [{"problem": record.id, "program": program, "name": n} for n, program in enumerate(programs)]
     pathlib.Path("programs.jsonl").write_text("\n".join(map(json.dumps, lines)))

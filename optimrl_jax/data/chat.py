@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import jinja2
 import jinja2.ext
+import jinja2.nodes
+import jinja2.parser
 import jinja2.sandbox
 import numpy as np
-
-if typing.TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from jaxtyping import Float, Int
 
 Message = Mapping[str, str]
 ROLES = ("system", "user", "assistant", "tool")
@@ -24,24 +24,30 @@ SPECIAL_NAMES = ("bos_token", "eos_token", "pad_token", "unk_token")
 PROBE = "\N{SNOWMAN}"
 
 
-class Encoded(typing.NamedTuple):
-    """Token ids of one example, and 1 where a token is trained, 0 where it is only read."""
+class EncodedExample(typing.NamedTuple):
+    """One example.
 
-    tokens: "Int[np.ndarray, 't']"
-    weight: "Float[np.ndarray, 't']"
+    Attributes:
+      tokens: `[t]` token ids.
+      weight: `[t]`, 1 where a token is trained, 0 where it is only read.
+    """
+
+    tokens: Int[np.ndarray, " t"]
+    weight: Float[np.ndarray, " t"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Template:
+class ChatTemplate:
     """A chat template in Jinja, and the special tokens that it may name (`eos_token` and the like)."""
 
     source: str
     special: Mapping[str, str]
 
     def render(self, messages: Sequence[Message], *, asks: bool) -> str:
-        """The conversation as one text; `asks` adds what stands before the assistant's next words.
+        """Render a conversation as one text; `asks` adds what stands before the assistant's next words.
 
-        Raises ValueError where the template fails or refuses these messages.
+        Raises:
+          ValueError: where the template fails or refuses these messages.
         """
         try:
             return _compiled(self.source).render(messages=messages, add_generation_prompt=asks, **self.special)
@@ -52,11 +58,11 @@ class Template:
 class _Generation(jinja2.ext.Extension):
     """`{% generation %}` marks assistant words for some trainers; here roles decide, and the block is its content."""
 
-    tags: typing.ClassVar = {"generation"}
+    tags = {"generation"}  # noqa: RUF012 - declared as an instance variable by jinja2
 
-    def parse(self, parser: typing.Any) -> typing.Any:
+    def parse(self, parser: jinja2.parser.Parser) -> list[jinja2.nodes.Node]:
         next(parser.stream)
-        return parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
 def _refuse(message: str) -> typing.NoReturn:
@@ -66,7 +72,8 @@ def _refuse(message: str) -> typing.NoReturn:
 _ENVIRONMENT = jinja2.sandbox.ImmutableSandboxedEnvironment(
     trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _Generation]
 )
-_ENVIRONMENT.globals["raise_exception"] = _refuse
+_GLOBALS = typing.cast("dict[str, object]", _ENVIRONMENT.globals)
+_GLOBALS["raise_exception"] = _refuse
 # Templates print tools and arguments; Jinja's own filter escapes for web pages.
 _ENVIRONMENT.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
 
@@ -76,10 +83,11 @@ def _compiled(source: str) -> jinja2.Template:
     return _ENVIRONMENT.from_string(source)
 
 
-def template_of(config: Mapping[str, typing.Any], jinja: str | None = None) -> Template:
-    """The template of a `tokenizer_config.json`, or `jinja`, the text of a `chat_template.jinja` beside it.
+def chat_template_of(config: Mapping[str, typing.Any], jinja: str | None = None) -> ChatTemplate:
+    """Return the template of a `tokenizer_config.json`, or `jinja`, the text of a `chat_template.jinja` beside it.
 
-    Raises ValueError where there is none, or where it is not Jinja.
+    Raises:
+      ValueError: where there is none, or where it is not Jinja.
     """
     source = jinja or config.get("chat_template")
     if isinstance(source, list):
@@ -93,11 +101,11 @@ def template_of(config: Mapping[str, typing.Any], jinja: str | None = None) -> T
         raise ValueError(f"chat template: {error}") from None
     tokens = {name: config[name] for name in SPECIAL_NAMES if config.get(name)}
     special = {name: token if isinstance(token, str) else token["content"] for name, token in tokens.items()}
-    return Template(source, special)
+    return ChatTemplate(source, special)
 
 
-def end_of_turn(template: Template) -> str:
-    """The text with which the template closes what an assistant says; the `eos_token` where it closes it with nothing.
+def end_of_turn(template: ChatTemplate) -> str:
+    """Return the text with which the template closes an assistant's turn; the `eos_token` where that is nothing.
 
     Base models name another `eos_token` than the one that ends a turn.
     """
@@ -106,8 +114,8 @@ def end_of_turn(template: Template) -> str:
     return closing or template.special.get("eos_token", "")
 
 
-def checked(value: object) -> list[Message]:
-    """The messages of one example as read from a file; raises ValueError saying what is wrong with them."""
+def require_messages(value: object) -> list[Message]:
+    """Return the messages of one example as read from a file; raise ValueError saying what is wrong with them."""
     if not isinstance(value, Mapping) or not isinstance(value.get("messages"), list):
         raise ValueError("expected an object with a list of messages")
     messages = value["messages"]
@@ -121,11 +129,15 @@ def checked(value: object) -> list[Message]:
     return messages
 
 
-def spans(template: Template, messages: Sequence[Message]) -> list[tuple[str, bool]]:
-    """The rendered conversation in pieces, each with whether it is trained; together they are the whole text.
+def trained_spans(template: ChatTemplate, messages: Sequence[Message]) -> list[tuple[str, bool]]:
+    """Cut a rendered conversation into pieces that are trained and pieces that are read.
 
-    Raises ValueError for a template that renders an answer differently from what it asks for, or that rewrites earlier
-    turns later (some drop the reasoning of all but the last): then the policy would never see what it was trained on.
+    Returns:
+      Texts, each with whether it is trained; together they are the whole conversation.
+
+    Raises:
+      ValueError: for a template that renders an answer differently from what it asks for, or that rewrites earlier
+        turns later (some drop the reasoning of all but the last): the policy would never see what it was trained on.
     """
     pieces: list[tuple[str, bool]] = []
     done, end = "", end_of_turn(template)
@@ -138,28 +150,28 @@ def spans(template: Template, messages: Sequence[Message]) -> list[tuple[str, bo
             raise ValueError("expected a chat template that leaves earlier turns as they were")
         if not answered.startswith(asked):
             raise ValueError("expected a chat template that continues its own generation prompt")
-        answer, tail = _ended(answered[len(asked) :], end)
+        answer, tail = _split_after_end(answered[len(asked) :], end)
         pieces += [(asked[len(done) :], False), (answer, True), (tail, False)]
         done = answered
     return [(text, is_trained) for text, is_trained in pieces if text]
 
 
-def _ended(answer: str, end: str) -> tuple[str, str]:
-    """An answer up to its end token, and the line break or so that a template puts behind it."""
+def _split_after_end(answer: str, end: str) -> tuple[str, str]:
+    """Split an answer after its end token, before the line break or so that a template puts behind it."""
     stripped = answer.rstrip()
     return (stripped, answer[len(stripped) :]) if end and stripped.endswith(end) else (answer, "")
 
 
-def encode(
-    template: Template, messages: Sequence[Message], *, tokenize: Callable[[str], "Int[np.ndarray, 't']"]
-) -> Encoded:
-    """One example; `tokenize` reads special tokens written out in a text as those tokens."""
-    return joined([(tokenize(text), is_trained) for text, is_trained in spans(template, messages)])
+def encode_conversation(
+    template: ChatTemplate, messages: Sequence[Message], *, tokenize: Callable[[str], Int[np.ndarray, " t"]]
+) -> EncodedExample:
+    """Encode one example; `tokenize` reads special tokens written out in a text as those tokens."""
+    return concatenate_pieces([(tokenize(text), is_trained) for text, is_trained in trained_spans(template, messages)])
 
 
-def joined(pieces: Sequence[tuple["Int[np.ndarray, 't']", bool]]) -> Encoded:
-    """Pieces of token ids, each with whether it is trained, as one example."""
-    return Encoded(
+def concatenate_pieces(pieces: Sequence[tuple[Int[np.ndarray, " t"], bool]]) -> EncodedExample:
+    """Concatenate pieces of token ids, each with whether it is trained, into one example."""
+    return EncodedExample(
         np.concatenate([tokens for tokens, _ in pieces]).astype(np.int32),
         np.concatenate([np.full(len(tokens), is_trained, np.float32) for tokens, is_trained in pieces]),
     )

@@ -20,10 +20,10 @@ _LOG = logging.getLogger(__name__)
 ALL = (0, 1)
 
 
-class Stream(typing.Protocol):
+class StepStream(typing.Protocol):
     """Steps in an order whose position can be stored."""
 
-    def __next__(self) -> typing.Any: ...
+    def __next__(self) -> object: ...
 
     def get_state(self) -> dict: ...
 
@@ -34,34 +34,40 @@ class Stream(typing.Protocol):
 class Corpus:
     """Steps, how one becomes examples, the microbatches that hold any of them, and the size of the vocabulary."""
 
-    stream: Stream
-    encode: Callable[[typing.Any], mixes.Step]
+    stream: StepStream
+    encode: Callable[[typing.Any], mixes.ExampleStep]
     microbatches: int
     vocabulary: int
 
 
-def of_dataset(directory: pathlib.Path, settings: Settings, *, part: tuple[int, int] = ALL) -> Corpus:
-    """The reference programs of the training split; trains the tokenizer on the first start.
+def corpus_of_dataset(directory: pathlib.Path, settings: Settings, *, part: tuple[int, int] = ALL) -> Corpus:
+    """Open the reference programs of the training split; train the tokenizer on the first start.
 
-    `part` (i, n) is this process among those that share the steps. Raises UserError where nothing fits.
+    Args:
+      directory: workdir of the job, where the tokenizer is kept.
+      settings: `data`, `sft` and `model`.
+      part: (i, n), this process among those that share the steps.
+
+    Raises:
+      UserError: where nothing fits.
     """
     recipe, data = settings.sft, settings.data
     if recipe.batch_tokens:
         raise SettingsError(f"sft.batch_tokens = {recipe.batch_tokens}: expected 0 without sft.mix")
-    records = dataset.load(data.directory, data.train_split)
+    records = dataset.load_records(data.directory, data.train_split)
     texts = [text for record in records for text in (record.statement, *record.reference_program)]
     tokenizer = _tokenizer(directory, texts, settings)
     fitting = _fitting(records, tokenizer, settings)
     return Corpus(
-        stream.examples(fitting, batch=recipe.batch // part[1], seed=settings.seed, part=part),
-        lambda pairs: mixes.Step([_example(tokenizer, *pair) for pair in pairs], left_out=0),
-        most_microbatches(settings, processes=part[1]),
+        stream.example_batches(fitting, batch=recipe.batch // part[1], seed=settings.seed, part=part),
+        lambda pairs: mixes.ExampleStep([_example(tokenizer, *pair) for pair in pairs], left_out=0),
+        sft_microbatches(settings, processes=part[1]),
         _vocabulary(tokenizer, settings),
     )
 
 
-def of_mix(directory: pathlib.Path, settings: Settings, *, part: tuple[int, int] = ALL) -> Corpus:
-    """The conversations of `sft.mix`, in the chat template of `sft.tokenizer`.
+def corpus_of_mix(directory: pathlib.Path, settings: Settings, *, part: tuple[int, int] = ALL) -> Corpus:
+    """Open the conversations of `sft.mix`, in the chat template of `sft.tokenizer`.
 
     Without one, a tokenizer is trained on the texts of the mix, and an example is what was said before, and the last
     answer. `part` as in `of_dataset`.
@@ -70,29 +76,29 @@ def of_mix(directory: pathlib.Path, settings: Settings, *, part: tuple[int, int]
     batch, tokens = recipe.batch // part[1], recipe.batch_tokens // part[1]
     if recipe.batch_tokens and tokens < data.row_tokens:
         raise SettingsError(f"sft.batch_tokens = {recipe.batch_tokens}: expected data.row_tokens for each process")
-    opened = mixes.sources(recipe.mix)
-    texts = (message["content"] for source in opened for messages in source for message in messages)
+    files = mixes.open_mix(recipe.mix)
+    texts = (message["content"] for source in files for messages in source for message in messages)
     tokenizer = _tokenizer(directory, texts, settings)
-    examples = mixes.stream(
-        opened,
+    examples = mixes.stream_mix(
+        files,
         [weight for _, weight in recipe.mix],
         encode=functools.partial(_conversation, tokenizer),
         seed=settings.seed,
         part=part,
     )
     return Corpus(
-        mixes.Steps(examples, batch=batch, batch_tokens=tokens, longest=data.row_tokens),
+        mixes.ExampleSteps(examples, batch=batch, batch_tokens=tokens, longest=data.row_tokens),
         lambda step: step,
-        most_microbatches(settings, processes=part[1]),
+        sft_microbatches(settings, processes=part[1]),
         _vocabulary(tokenizer, settings),
     )
 
 
-def most_microbatches(settings: Settings, *, processes: int = 1) -> int:
-    """Microbatches that hold what one process takes for a step; raises SettingsError where a row is too short."""
+def sft_microbatches(settings: Settings, *, processes: int = 1) -> int:
+    """Return the microbatches that hold what one process takes for a step; raise SettingsError for rows too short."""
     recipe, data = settings.sft, settings.data
     tokens = recipe.batch_tokens // processes if recipe.mix else 0
-    return packing.most_microbatches(
+    return packing.max_microbatches(
         tokens or recipe.batch // processes,
         data.row_tokens if recipe.mix else data.prompt_tokens + data.completion_tokens,
         row_tokens=data.row_tokens,
@@ -101,31 +107,33 @@ def most_microbatches(settings: Settings, *, processes: int = 1) -> int:
     )
 
 
-def _example(tokenizer: tokenizer_lib.Tokenizer, statement: str, program: str) -> chat.Encoded:
-    return chat.joined([(prompts.prompt(tokenizer, statement), False), (prompts.completion(tokenizer, program), True)])
+def _example(tokenizer: tokenizer_lib.Tokenizer, statement: str, program: str) -> chat.EncodedExample:
+    return chat.concatenate_pieces(
+        [(prompts.encode_prompt(tokenizer, statement), False), (prompts.encode_completion(tokenizer, program), True)]
+    )
 
 
-def _conversation(tokenizer: tokenizer_lib.Tokenizer, messages: Sequence[chat.Message]) -> chat.Encoded:
+def _conversation(tokenizer: tokenizer_lib.Tokenizer, messages: Sequence[chat.Message]) -> chat.EncodedExample:
     if tokenizer.template:
-        return chat.encode(tokenizer.template, messages, tokenize=tokenizer.encode)
-    asked = "\n".join(message["content"] for message in messages[:-1])
-    return _example(tokenizer, asked, messages[-1]["content"])
+        return chat.encode_conversation(tokenizer.template, messages, tokenize=tokenizer.encode)
+    question = "\n".join(message["content"] for message in messages[:-1])
+    return _example(tokenizer, question, messages[-1]["content"])
 
 
 def _tokenizer(directory: pathlib.Path, texts: Iterable[str], settings: Settings) -> tokenizer_lib.Tokenizer:
-    """The tokenizer of this job: the one it started with, that of `sft.tokenizer`, or one trained on `texts`."""
+    """Return the tokenizer of this job: the one it started with, that of `sft.tokenizer`, or one trained on `texts`."""
     if (directory / tokenizer_lib.FILE_NAME).exists():
-        return tokenizer_lib.load(directory)
+        return tokenizer_lib.load_tokenizer(directory)
     if settings.sft.tokenizer:
-        tokenizer = tokenizer_lib.load(pathlib.Path(settings.sft.tokenizer))
+        tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(settings.sft.tokenizer))
     else:
-        tokenizer = tokenizer_lib.train(texts, settings.model.vocabulary)
+        tokenizer = tokenizer_lib.train_tokenizer(texts, settings.model.vocabulary)
     tokenizer.save(directory)
     return tokenizer
 
 
 def _vocabulary(tokenizer: tokenizer_lib.Tokenizer, settings: Settings) -> int:
-    """Rows of the embedding table: those of the model where the tokenizer belongs to one, else one for each token."""
+    """Return the rows of the embedding table: the model's where the tokenizer belongs to one, else one a token."""
     if not settings.sft.tokenizer:
         return tokenizer.size
     if tokenizer.size > settings.model.vocabulary:
@@ -138,16 +146,16 @@ def _vocabulary(tokenizer: tokenizer_lib.Tokenizer, settings: Settings) -> int:
 def _fitting(
     records: Sequence[dataset.ProblemRecord], tokenizer: tokenizer_lib.Tokenizer, settings: Settings
 ) -> list[dataset.ProblemRecord]:
-    """Problems and programs that fit the lengths of `data`; what is left out is counted in the log."""
+    """Keep the problems and programs that fit the lengths of `data`; count in the log what is left out."""
     data = settings.data
     kept, programs = [], 0
     for record in records:
-        if len(prompts.prompt(tokenizer, record.statement)) > data.prompt_tokens:
+        if len(prompts.encode_prompt(tokenizer, record.statement)) > data.prompt_tokens:
             continue
         fitting = tuple(
             program
             for program in record.reference_program
-            if len(prompts.completion(tokenizer, program)) <= data.completion_tokens
+            if len(prompts.encode_completion(tokenizer, program)) <= data.completion_tokens
         )
         programs += len(fitting)
         if fitting:

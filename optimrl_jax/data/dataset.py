@@ -8,6 +8,8 @@ import dataclasses
 import json
 import logging
 import pathlib
+import typing
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -22,9 +24,15 @@ _LOG = logging.getLogger(__name__)
 class ProblemRecord:
     """One problem as stored: tests, references and their durations; strings and NumPy arrays, unpadded.
 
-    `test_kind` int8[k] holds `arrays.TestKind`; `duration_s` and `std_s` float32[k, h] are seconds, `status` int8[k, h]
-    holds `arrays.Status` (a recorded timeout has the duration of the cap, 10 s), `runs` int32[k, h]. `measured_under`
-    names the service, image, host and calibration of those durations.
+    Attributes:
+      test_kind: int8`[k]`, `arrays.TestKind`.
+      duration_s: float32`[k, h]` seconds of each reference on each test; a recorded timeout has the cap, 10 s.
+      std_s: float32`[k, h]` seconds, their standard deviation.
+      runs: int32`[k, h]`, over how many runs.
+      status: int8`[k, h]`, `arrays.Status`.
+      measured_under: service, image, host and calibration of those durations.
+      robust_cv: spread of the references' durations.
+      length_r: correlation of duration and length of the input.
     """
 
     id: str
@@ -53,20 +61,22 @@ class ProblemRecord:
 
     @property
     def is_usable(self) -> np.ndarray:
-        """bool[k, h]: cells with a recorded run, timeouts included (SPEC section 3, 4)."""
+        """bool`[k, h]`: cells with a recorded run, timeouts included."""
         return np.isin(self.status, (arrays.Status.SUCCESS, arrays.Status.TIMEOUT))
 
-    def tests_of(self, kinds: "frozenset[int]") -> tuple[int, ...]:
-        """Indices of the tests whose kind is among `kinds`, in stored order."""
+    def tests_of(self, kinds: frozenset[int]) -> tuple[int, ...]:
+        """Return the indices of the tests whose kind is among `kinds`, in stored order."""
         return tuple(int(index) for index in np.flatnonzero(np.isin(self.test_kind, sorted(kinds))))
 
 
-def load(directory: str | pathlib.Path, split: str) -> list[ProblemRecord]:
-    """All records of one split, in stored order.
+def load_records(directory: str | pathlib.Path, split: str) -> list[ProblemRecord]:
+    """Read all records of one split, in stored order.
 
-    Raises UserError, in one line, where the directory is missing or half-written, the split is unknown or empty, or a
-    record does not fit its own shape. Problems without any usable optimization test are counted in the log: their
-    ranking stage is inactive.
+    Problems without any usable optimization test are counted in the log: their ranking stage is inactive.
+
+    Raises:
+      UserError: in one line, where the directory is missing or half-written, the split is unknown or empty, or a record
+        does not fit its own shape.
     """
     import tensorflow_datasets as tfds
 
@@ -77,14 +87,14 @@ def load(directory: str | pathlib.Path, split: str) -> list[ProblemRecord]:
         names = sorted(builder.info.splits)
         if split not in names:
             raise UserError(f"data split = {split!r}: expected one of {', '.join(names)} in {path}")
-        rows = list(builder.as_data_source(split=split))
+        rows = typing.cast("list[dict[str, typing.Any]]", list(builder.as_data_source(split=split)))
     except (OSError, ValueError, RuntimeError, TypeError) as error:
         if isinstance(error, UserError):
             raise
         raise UserError(f"{path}: expected a readable dmc_optim dataset ({str(error).splitlines()[0]})") from None
     if not rows:
         raise UserError(f"{path}, split {split!r}: expected at least one problem, found none")
-    records = [from_row(row) for row in rows]
+    records = [record_from_row(row) for row in rows]
     unranked = sum(not has_ranking(record) for record in records)
     if unranked:
         _LOG.warning("%d of %d problems in %s have no usable optimization test", unranked, len(records), split)
@@ -92,24 +102,24 @@ def load(directory: str | pathlib.Path, split: str) -> list[ProblemRecord]:
 
 
 def has_ranking(record: ProblemRecord) -> bool:
-    """True where at least one optimization test has a usable reference duration."""
+    """Say whether at least one optimization test has a usable reference duration."""
     return bool(record.is_usable[record.test_kind == arrays.TestKind.OPTIMIZATION].any())
 
 
-def from_row(row: dict) -> ProblemRecord:
-    """One dataset example as a record; raises UserError naming the problem for a record that contradicts itself."""
+def record_from_row(row: Mapping[str, typing.Any]) -> ProblemRecord:
+    """Turn a dataset example into a record; raise UserError naming the problem for one that contradicts itself."""
     name = _text(row["id"])
-    values = {}
+    values: dict[str, typing.Any] = {}
     for field in dataclasses.fields(ProblemRecord):
         if field.name not in row:
             raise UserError(f"record {name!r}: expected the field {field.name!r}")
         values[field.name] = _field(field.name, row[field.name])
     record = ProblemRecord(**values)
     shape = (len(record.test_input), len(record.reference_program))
-    found = {"test_kind": record.test_kind.shape == shape[:1], "test_output": len(record.test_output) == shape[0]}
+    agrees = {"test_kind": record.test_kind.shape == shape[:1], "test_output": len(record.test_output) == shape[0]}
     for matrix in ("duration_s", "std_s", "runs", "status"):
-        found[matrix] = getattr(record, matrix).shape == shape
-    for field_name, fits in found.items():
+        agrees[matrix] = getattr(record, matrix).shape == shape
+    for field_name, fits in agrees.items():
         if not fits:
             raise UserError(f"record {name!r}, {field_name}: expected {shape[0]} tests x {shape[1]} references")
     usable = record.duration_s[record.is_usable]
@@ -118,7 +128,7 @@ def from_row(row: dict) -> ProblemRecord:
     return record
 
 
-def _field(name: str, value: object) -> object:
+def _field(name: str, value: typing.Any) -> object:
     if name == "measured_under":
         return json.loads(_text(value) or "{}")
     kind = ProblemRecord.__annotations__[name]
@@ -143,7 +153,7 @@ def _require_complete(path: pathlib.Path) -> None:
 
 
 def _builder_directory(path: pathlib.Path) -> str:
-    found = sorted(path.glob("**/dataset_info.json"))
-    if not found:
+    infos = sorted(path.glob("**/dataset_info.json"))
+    if not infos:
         raise UserError(f"data.directory = {str(path)!r}: expected a dmc_optim dataset in it (no dataset_info.json)")
-    return str(found[0].parent)
+    return str(infos[0].parent)

@@ -23,10 +23,10 @@ from optimrl_jax.errors import SettingsError, UserError
 _LOG = logging.getLogger(__name__)
 KEPT_GROUPS = 16
 # A mix of which nothing fits must not be drawn from for ever.
-MOST_LEFT_OUT = 1000
+MAX_LEFT_OUT = 1000
 
 
-class JsonLines:
+class JsonLinesFile:
     """Conversations of a JSONL file by index; only where each line begins is kept in memory."""
 
     def __init__(self, path: pathlib.Path) -> None:
@@ -48,16 +48,16 @@ class JsonLines:
             file.seek(int(self._starts[index]))
             line = file.readline()
         try:
-            return chat.checked(json.loads(line))
+            return chat.require_messages(json.loads(line))
         except ValueError as error:
             raise UserError(f"{self.place(index)}: {error}") from None
 
     def place(self, index: int) -> str:
-        """Where an example stands, for messages about it."""
+        """Say where an example stands, for messages about it."""
         return f"{self._path}, line {self._numbers[index]}"
 
 
-class Parquet:
+class ParquetFile:
     """Conversations of the column `messages` of a Parquet file by index; a few row groups are kept in memory."""
 
     def __init__(self, path: pathlib.Path) -> None:
@@ -79,24 +79,24 @@ class Parquet:
         group = int(np.searchsorted(self._ends, index, side="right"))
         start = int(self._ends[group - 1]) if group else 0
         try:
-            return chat.checked({"messages": self._group(group)[index - start].as_py()})
+            return chat.require_messages({"messages": self._group(group)[index - start].as_py()})
         except ValueError as error:
             raise UserError(f"{self.place(index)}: {error}") from None
 
     def place(self, index: int) -> str:
-        """Where an example stands, for messages about it."""
+        """Say where an example stands, for messages about it."""
         return f"{self._path}, row {index + 1}"
 
     def _read(self, group: int) -> pyarrow.ChunkedArray:
         return self._file.read_row_group(group, columns=["messages"])["messages"]
 
 
-READERS = {".jsonl": JsonLines, ".parquet": Parquet}
-File = JsonLines | Parquet
+READERS = {".jsonl": JsonLinesFile, ".parquet": ParquetFile}
+ConversationFile = JsonLinesFile | ParquetFile
 
 
-def sources(mix: Sequence[tuple[str, float]]) -> list[File]:
-    """The files of a mix, opened; raises UserError for one that is missing, empty or of another kind."""
+def open_mix(mix: Sequence[tuple[str, float]]) -> list[ConversationFile]:
+    """Open the files of a mix; raise UserError for one that is missing, empty or of another kind."""
     opened = []
     for name, weight in mix:
         path = pathlib.Path(name)
@@ -117,13 +117,13 @@ def sources(mix: Sequence[tuple[str, float]]) -> list[File]:
 class _Encoding:
     """A file whose examples come out encoded; what the encoder refuses is told with its place."""
 
-    def __init__(self, file: File, encode: Callable[[list[chat.Message]], chat.Encoded]) -> None:
+    def __init__(self, file: ConversationFile, encode: Callable[[list[chat.Message]], chat.EncodedExample]) -> None:
         self._file, self._encode = file, encode
 
     def __len__(self) -> int:
         return len(self._file)
 
-    def __getitem__(self, index: int) -> chat.Encoded:
+    def __getitem__(self, index: int) -> chat.EncodedExample:
         messages = self._file[index]
         try:
             return self._encode(messages)
@@ -131,15 +131,15 @@ class _Encoding:
             raise UserError(f"{self._file.place(index)}: {error}") from None
 
 
-def stream(
-    opened: Sequence[File],
+def stream_mix(
+    opened: Sequence[ConversationFile],
     weights: Sequence[float],
     *,
-    encode: Callable[[list[chat.Message]], chat.Encoded],
+    encode: Callable[[list[chat.Message]], chat.EncodedExample],
     seed: int,
     part: tuple[int, int] = (0, 1),
 ) -> grain.DatasetIterator:
-    """Endless iterator over encoded examples: files in proportion to their weights, each newly shuffled every epoch.
+    """Iterate endlessly over encoded examples: files in proportion to their weights, newly shuffled every epoch.
 
     `part` (i, n) takes every n-th example from the i-th on: one of n processes that share a mix.
     """
@@ -152,26 +152,27 @@ def stream(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Step:
+class ExampleStep:
     """The examples of one optimizer step, and how many drawn ones were longer than a row and left out."""
 
-    examples: list[chat.Encoded]
+    examples: list[chat.EncodedExample]
     left_out: int
 
 
-class Steps:
+class ExampleSteps:
     """Draws the examples of one step after another; its state is a number that JSON can keep."""
 
     def __init__(self, examples: grain.DatasetIterator, *, batch: int, batch_tokens: int, longest: int) -> None:
         self._examples = examples
         self._batch, self._batch_tokens, self._longest = batch, batch_tokens, longest
 
-    def __next__(self) -> Step:
-        """`batch` examples; or, with `batch_tokens`, as many as come before the one that would exceed them.
+    def __next__(self) -> ExampleStep:
+        """Take `batch` examples; or, with `batch_tokens`, as many as come before the one that would exceed them.
 
-        Raises UserError where a thousand examples of one step are too long.
+        Raises:
+          UserError: where a thousand examples of one step are too long.
         """
-        taken: list[chat.Encoded] = []
+        taken: list[chat.EncodedExample] = []
         total = left_out = 0
         while self._batch_tokens or len(taken) < self._batch:
             before = self._examples.get_state()
@@ -179,7 +180,7 @@ class Steps:
             length = len(example.tokens)
             if length > self._longest:
                 left_out += 1
-                if left_out == MOST_LEFT_OUT:
+                if left_out == MAX_LEFT_OUT:
                     raise UserError(f"data.row_tokens = {self._longest}: expected room for the examples of sft.mix")
                 continue
             if self._batch_tokens and total + length > self._batch_tokens:
@@ -187,7 +188,7 @@ class Steps:
                 break
             total += length
             taken.append(example)
-        return Step(taken, left_out)
+        return ExampleStep(taken, left_out)
 
     def get_state(self) -> dict:
         return self._examples.get_state()

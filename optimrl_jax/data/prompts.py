@@ -21,15 +21,20 @@ THINKING, THOUGHT = "<think>", "</think>"
 class Encoder(typing.Protocol):
     """What prompts need of a tokenizer (`data.tokenizer.Tokenizer` has it)."""
 
-    end: int
-    program: int
-    template: chat.Template | None
+    @property
+    def end(self) -> int: ...
+
+    @property
+    def program(self) -> int: ...
+
+    @property
+    def template(self) -> chat.ChatTemplate | None: ...
 
     def encode(self, text: str) -> np.ndarray: ...
 
 
-def prompt(tokenizer: Encoder, statement: str) -> np.ndarray:
-    """Token ids int32[p] of a statement and the marker after which a program is expected.
+def encode_prompt(tokenizer: Encoder, statement: str) -> np.ndarray:
+    """Return the token ids int32`[p]` of a statement and the marker after which a program is expected.
 
     A chat model is asked in its own template, the statement being what the user says.
     """
@@ -39,15 +44,15 @@ def prompt(tokenizer: Encoder, statement: str) -> np.ndarray:
     return np.append(tokenizer.encode(statement.strip()), np.int32(tokenizer.program))
 
 
-def completion(tokenizer: Encoder, program: str) -> np.ndarray:
-    """Token ids int32[t] of the completion that is exactly this program, end token included; a chat model fences it."""
+def encode_completion(tokenizer: Encoder, program: str) -> np.ndarray:
+    """Return the ids int32`[t]` of the completion that is this program, end included; a chat model fences it."""
     text = program.strip("\n") + "\n"
     fenced = f"```python\n{text}```" if tokenizer.template else text
     return np.append(tokenizer.encode(fenced), np.int32(tokenizer.end))
 
 
-def program_of(completion_text: str) -> str:
-    """The final program of a completion: its last fenced code block, or all of it where nothing is fenced.
+def extract_program(completion_text: str) -> str:
+    """Return the final program of a completion: its last fenced code block, or all of it where nothing is fenced.
 
     Reasoning before the block is left out: first what stands before the last `</think>`, where there is one; a
     completion that was cut while still thinking has no program. A block that was never closed goes on to the next
@@ -74,7 +79,7 @@ def _outdented(block: str, indent: str) -> str:
 def stop_length(
     tokens: np.ndarray, checked: int = 0, *, stops: Sequence[str], decode: Callable[[np.ndarray], str]
 ) -> int | None:
-    """Length, greater than `checked`, of the shortest beginning whose text contains one of `stops`; None: none does.
+    """Return the length, beyond `checked`, of the shortest beginning with one of `stops` in it; None where none is.
 
     The token that completes the stop string counts. `stops` holds at least one text, and none is empty. Looks no
     further back than a stop string has bytes, since a token of text has at least one: special tokens, which decode to

@@ -13,29 +13,29 @@ import numpy as np
 from optimrl_jax.data.dataset import ProblemRecord
 
 Element = TypeVar("Element")
-MOST_EPOCHS = 1 << 32
+MAX_EPOCHS = 1 << 32
 NO_THREADS = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
 
 
-def problems(records: Sequence[Element], *, batch: int, seed: int) -> grain.DatasetIterator:
-    """Endless iterator over batches (lists) of `batch` problems; a batch may straddle two epochs."""
+def problem_batches(records: Sequence[Element], *, batch: int, seed: int) -> grain.DatasetIterator:
+    """Iterate endlessly over batches (lists) of `batch` problems; a batch may straddle two epochs."""
     return _endless(records, seed).batch(batch, batch_fn=list).to_iter_dataset(NO_THREADS).__iter__()
 
 
-def single_problems(records: Sequence[Element], *, seed: int, part: tuple[int, int] = (0, 1)) -> grain.DatasetIterator:
-    """The problems of `problems` one by one, in the same order.
+def problem_stream(records: Sequence[Element], *, seed: int, part: tuple[int, int] = (0, 1)) -> grain.DatasetIterator:
+    """Iterate over the problems of `problem_batches` one by one, in the same order.
 
-    `part` (i, n) takes every n-th of them from the i-th on, as in `examples`.
+    `part` (i, n) takes every n-th of them from the i-th on, as in `example_batches`.
     """
     shuffled = grain.MapDataset.source(records).seed(seed).shuffle()
     # A number of epochs, because without batches an endless stream is longer than Python's sequences may be.
-    return shuffled.repeat(MOST_EPOCHS)[part[0] :: part[1]].to_iter_dataset(NO_THREADS).__iter__()
+    return shuffled.repeat(MAX_EPOCHS)[part[0] :: part[1]].to_iter_dataset(NO_THREADS).__iter__()
 
 
-def examples(
+def example_batches(
     records: Sequence[ProblemRecord], *, batch: int, seed: int, part: tuple[int, int] = (0, 1)
 ) -> grain.DatasetIterator:
-    """Endless iterator over batches of (statement, program): uniform over problems, then over references.
+    """Iterate endlessly over batches of (statement, program): uniform over problems, then over references.
 
     `part` (i, n) takes every n-th example from the i-th on: one of n processes that share the steps.
     """
@@ -43,8 +43,8 @@ def examples(
     def choose(record: ProblemRecord, rng: np.random.Generator) -> tuple[str, str]:
         return record.statement, record.reference_program[rng.integers(len(record.reference_program))]
 
-    own = _endless(records, seed).random_map(choose)[part[0] :: part[1]]
-    return own.batch(batch, batch_fn=list).to_iter_dataset(NO_THREADS).__iter__()
+    share = _endless(records, seed).random_map(choose)[part[0] :: part[1]]
+    return share.batch(batch, batch_fn=list).to_iter_dataset(NO_THREADS).__iter__()
 
 
 def _endless(records: Sequence[Element], seed: int) -> grain.MapDataset:

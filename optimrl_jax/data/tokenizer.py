@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import tokenizers
+from jaxtyping import Array
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from optimrl_jax.data import chat
@@ -45,23 +46,23 @@ class Tokenizer:
     pad: int
     end: int
     program: int
-    template: chat.Template | None = None
+    template: chat.ChatTemplate | None = None
 
     @property
     def size(self) -> int:
-        """Rows that an embedding needs: one more than the largest token id, special tokens included."""
+        """Return the rows that an embedding needs: one more than the largest token id, special tokens included."""
         return 1 + max(self.model.get_vocab(with_added_tokens=True).values())
 
     def encode(self, text: str) -> np.ndarray:
-        """Token ids int32[t] of a text; without a template, special tokens written out in it are plain text."""
+        """Return the token ids int32`[t]` of a text; without a template, special tokens spelled out are plain text."""
         return np.asarray(self.model.encode(text, add_special_tokens=False).ids, np.int32)
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Text of token ids; special tokens vanish, bytes that are no UTF-8 become U+FFFD."""
+    def decode(self, ids: Sequence[int] | np.ndarray | Array) -> str:
+        """Return the text of token ids; special tokens vanish, bytes that are no UTF-8 become U+FFFD."""
         return self.model.decode([int(token) for token in ids], skip_special_tokens=True)
 
     def save(self, directory: pathlib.Path) -> None:
-        """Writes `tokenizer.json`, and before it what else `load` needs of one not trained here, each atomically.
+        """Write `tokenizer.json`, and before it what else `load` needs of one not trained here, each atomically.
 
         That is the template of a chat model, or `special_tokens.json`.
         """
@@ -75,8 +76,8 @@ class Tokenizer:
         files.write_text(directory / FILE_NAME, self.model.to_str())
 
 
-def train(texts: Iterable[str], vocabulary: int) -> Tokenizer:
-    """Learns at most `vocabulary` tokens from texts; equal texts in equal order give the equal tokenizer."""
+def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
+    """Learn at most `vocabulary` tokens from texts; equal texts in equal order give the equal tokenizer."""
     model = tokenizers.Tokenizer(models.BPE())
     model.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -92,15 +93,17 @@ def train(texts: Iterable[str], vocabulary: int) -> Tokenizer:
         show_progress=False,
     )
     model.train_from_iterator(texts, trainer)
-    return foreign(model, source="tokenizer", roles=SPECIAL)
+    return adopt_tokenizer(model, source="tokenizer", roles=SPECIAL)
 
 
-def load(directory: pathlib.Path) -> Tokenizer:
-    """Reads `tokenizer.json`: trained here, or published with weights or a chat template.
+def load_tokenizer(directory: pathlib.Path) -> Tokenizer:
+    """Read `tokenizer.json`: trained here, or published with weights or a chat template.
 
     A `tokenizer_config.json` beside it holds the template of a chat model; without one, `special_tokens.json` may say
-    which tokens are `pad`, `end` and `program`, and `FOREIGN` knows the usual ones. Raises UserError where there is
-    no tokenizer, or none with what is needed.
+    which tokens are `pad`, `end` and `program`, and `FOREIGN` knows the usual ones.
+
+    Raises:
+      UserError: where there is no tokenizer, or none with what is needed.
     """
     path = directory / FILE_NAME
     try:
@@ -115,48 +118,50 @@ def load(directory: pathlib.Path) -> Tokenizer:
             return _of_chat_model(model, template)
     except ValueError as error:
         raise UserError(f"{directory}: {error}") from None
-    return foreign(model, source=str(path), roles=_roles(directory / SPECIAL_FILE))
+    return adopt_tokenizer(model, source=str(path), roles=_roles(directory / SPECIAL_FILE))
 
 
-def _template(directory: pathlib.Path) -> chat.Template | None:
-    """The chat template that lies beside a tokenizer, if one does."""
+def _template(directory: pathlib.Path) -> chat.ChatTemplate | None:
+    """Return the chat template that lies beside a tokenizer, if one does."""
     config, jinja = directory / CONFIG_NAME, directory / TEMPLATE_NAME
     if not config.exists():
         return None
     values = json.loads(config.read_text())
     if "chat_template" not in values and not jinja.exists():
         return None
-    return chat.template_of(values, jinja.read_text() if jinja.exists() else None)
+    return chat.chat_template_of(values, jinja.read_text() if jinja.exists() else None)
 
 
-def _of_chat_model(model: tokenizers.Tokenizer, template: chat.Template) -> Tokenizer:
+def _of_chat_model(model: tokenizers.Tokenizer, template: chat.ChatTemplate) -> Tokenizer:
     closing = chat.end_of_turn(template)
     end = model.token_to_id(closing)
     if end is None:
         raise ValueError(f"expected one token that ends a turn, the chat template has {closing!r}")
     pad = model.token_to_id(template.special.get("pad_token", closing))
-    _as_it_is(model)
+    _disable_batching(model)
     return Tokenizer(model, end if pad is None else pad, end, program=end, template=template)
 
 
-def foreign(model: tokenizers.Tokenizer, *, source: str, roles: Sequence[str] | None = None) -> Tokenizer:
-    """Any tokenizer of the library, its special tokens given as (pad, end, program) or found in `FOREIGN`.
+def adopt_tokenizer(model: tokenizers.Tokenizer, *, source: str, roles: Sequence[str] | None = None) -> Tokenizer:
+    """Adopt any tokenizer of the library, its special tokens given as (pad, end, program) or found in `FOREIGN`.
 
-    Raises UserError, naming `source`, where it has none of these.
+    Raises:
+      UserError: naming `source`, where it has none of these.
     """
     for names in FOREIGN if roles is None else (roles,):
-        ids = [model.token_to_id(token) for token in names]
-        if None not in ids:
+        ids = [token for token in map(model.token_to_id, names) if token is not None]
+        if len(ids) == len(names):
             # Special tokens enter by id alone: a statement that spells one out is text like any other.
             model.encode_special_tokens = True
-            _as_it_is(model)
-            return Tokenizer(model, *ids)
+            _disable_batching(model)
+            pad, end, program = ids
+            return Tokenizer(model, pad, end, program)
     wanted = " or ".join(", ".join(names) for names in (FOREIGN if roles is None else (roles,)))
     raise UserError(f"{source}: expected the special tokens {wanted}")
 
 
-def _as_it_is(model: tokenizers.Tokenizer) -> None:
-    """What a published file asks for batches of its own would silently change what we encode."""
+def _disable_batching(model: tokenizers.Tokenizer) -> None:
+    # What a published file asks for batches of its own would silently change what we encode.
     model.no_padding()
     model.no_truncation()
 
@@ -165,7 +170,7 @@ def _roles(path: pathlib.Path) -> Sequence[str] | None:
     if not path.exists():
         return None
     try:
-        found = json.loads(path.read_text())
-        return [str(found[name]) for name in ("pad", "end", "program")]
+        roles = json.loads(path.read_text())
+        return [str(roles[name]) for name in ("pad", "end", "program")]
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{path}: expected a JSON object with pad, end and program") from None

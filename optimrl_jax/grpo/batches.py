@@ -76,9 +76,9 @@ def max_microbatches(grpo: GrpoSettings, data: DataSettings) -> int:
     rows = {"row_tokens": data.row_tokens, "micro_rows": data.micro_rows}
     longest = data.prompt_tokens + data.completion_tokens
     if not data.shares_prompts:
-        return packing.most_microbatches(grpo.problems * grpo.rollouts, longest, **rows)
+        return packing.max_microbatches(grpo.problems * grpo.rollouts, longest, **rows)
     shared = data.prompt_tokens - 1
-    return packing.most_shared_microbatches(grpo.problems, grpo.rollouts, shared=shared, own=longest - shared, **rows)
+    return packing.max_shared_microbatches(grpo.problems, grpo.rollouts, shared=shared, own=longest - shared, **rows)
 
 
 def prefix_sharing(grpo: GrpoSettings, data: DataSettings) -> tuple[int, int]:
@@ -107,10 +107,10 @@ def pack_groups(
     """
     tokens: list[np.ndarray] = []
     per_token: dict[str, list[np.ndarray]] = {"weight": [], "advantage": [], "log_prob": []}
-    families: list[packing.Family] = []
+    groups: list[packing.PrefixGroup] = []
     for group, group_advantages in kept:
         members = range(len(tokens), len(tokens) + int(group.is_valid.sum()))
-        families.append(packing.Family(members, prompt_length(group.rollouts) - 1))
+        groups.append(packing.PrefixGroup(members, prompt_length(group.rollouts) - 1))
         for row in np.flatnonzero(group.is_valid):
             is_sampled = group.rollouts.is_completion[row]
             length = int(np.flatnonzero(is_sampled)[-1]) + 1
@@ -118,13 +118,13 @@ def pack_groups(
             per_token["weight"].append(is_sampled[:length].astype(np.float32))
             per_token["advantage"].append(np.where(is_sampled[:length], group_advantages[row], 0).astype(np.float32))
             per_token["log_prob"].append(group.rollouts.log_prob[row, :length])
-    return packing.pack(
+    return packing.pack_sequences(
         tokens,
         per_token,
         row_tokens=row_tokens,
         micro_rows=micro_rows,
         microbatches=microbatches,
-        families=families if shares_prompts else None,
+        groups=groups if shares_prompts else None,
     )
 
 

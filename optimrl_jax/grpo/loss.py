@@ -78,11 +78,11 @@ def _summed(
         tokens=rows.tokens,
         positions=rows.positions,
         segments=rows.segments,
-        branches=rows.branches,
+        suffixes=rows.suffixes,
     )
-    summed = cross_entropy.dense
+    summed = cross_entropy.dense_objective
     if settings.logits_chunk:
-        summed = functools.partial(cross_entropy.chunked, chunk=settings.logits_chunk)
+        summed = functools.partial(cross_entropy.chunked_objective, chunk=settings.logits_chunk)
     known = {name: values[:, 1:] for name, values in rows.per_token.items()}
     return summed(params, hidden[:, :-1], rows.tokens[:, 1:], known, objective, temperature=temperature)
 

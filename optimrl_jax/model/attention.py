@@ -1,8 +1,8 @@
 """Rotary positions, visibility and grouped-query attention: what a token sees and how it sums it up.
 
-Pure functions between the projections of a decoder block. Visibility is decided here and nowhere else: by segment and
-branch (packed sequences see nothing of each other but a trunk that they share), by position (causal, wherever padding
-lies) and by an optional window.
+Pure functions between the projections of a decoder block; parameters and caches are the caller's. Visibility is decided
+here and nowhere else: by segment and suffix (packed sequences see nothing of each other but a prefix that they share),
+by position (causal, wherever padding lies) and by an optional window.
 """
 
 import functools
@@ -11,84 +11,106 @@ import typing
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
 
 from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.settings import ModelSettings
 
-if typing.TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
-
+Window = int | Int[Array, ""]
+# A window that hides nothing: more positions than any sequence has, and still an int32.
 NO_WINDOW = 1 << 30
+# Added to hidden scores. Finite, so that a token that sees nothing (padding) gets numbers instead of NaN.
 HIDDEN = -1e30
 
 
 class Rotation(typing.NamedTuple):
-    """Cosines and sines of the rotary angles, [s, t, 1, d / 2], one pair for each token."""
+    """The rotary angles of tokens.
 
-    cos: "Float[Array, 's t 1 half']"
-    sin: "Float[Array, 's t 1 half']"
+    Attributes:
+      cos: `[s, t, 1, d / 2]` cosines, one for each token and pair of features, the same for all heads.
+      sin: `[s, t, 1, d / 2]` sines.
+    """
+
+    cos: Float[Array, "s t 1 half"]
+    sin: Float[Array, "s t 1 half"]
 
 
-def rotation(positions: "Int[Array, 's t']", frequencies: "Float[Array, 'half']") -> Rotation:
-    """Angles `position * frequency` in float32: bfloat16 would already round positions above 256."""
+def rotary_angles(positions: Int[Array, "s t"], settings: ModelSettings) -> Rotation:
+    """Return the angles of tokens, with frequencies stretched the way the checkpoint was trained to long contexts.
+
+    Args:
+      positions: `[s, t]` positions of the tokens, from 0.
+      settings: `rope_theta` and `rope_scaling` with its fields.
+    """
+    rotation = angles_of_positions(positions, rotary_frequencies(settings))
+    scale = _rotary_magnitude(settings)
+    return rotation if scale == 1 else Rotation(rotation.cos * scale, rotation.sin * scale)
+
+
+def angles_of_positions(positions: Int[Array, "s t"], frequencies: Float[Array, " half"]) -> Rotation:
+    """Multiply positions and frequencies (radians a position) in float32.
+
+    bfloat16 would already round positions above 256.
+    """
     angles = positions.astype(jnp.float32)[..., None, None] * frequencies
     return Rotation(_computed_once(jnp.cos(angles)), _computed_once(jnp.sin(angles)))
 
 
-def _computed_once(x: "Float[Array, '*rest half']") -> "Float[Array, '*rest half']":
-    """The same values as the result of a product, which no compiler computes again for every layer and head."""
+def _computed_once(x: Float[Array, "*rest half"]) -> Float[Array, "*rest half"]:
+    # The same values as the result of a product: compilers fuse a cosine into its users and so compute it again for
+    # every layer and head, but never a product.
     return jnp.matmul(x, jnp.eye(x.shape[-1]), precision=jax.lax.Precision.HIGHEST)
 
 
-def frequencies(head_width: int, theta: float) -> "Float[Array, 'half']":
-    """theta^(-2i/d) for i in 0..d/2-1, the inverse wavelengths of rotary embeddings."""
+def rotate(x: Float[Array, "s t n d"], rotation: Rotation) -> Float[Array, "s t n d"]:
+    """Rotate the pairs (x_i, x_{i + d/2}) of each head, the convention of the Qwen2 and Llama checkpoints.
+
+    GGUF files pair neighbours instead; their rows are put back in order when they are loaded.
+    """
+    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+    rotated = (first * rotation.cos - second * rotation.sin, second * rotation.cos + first * rotation.sin)
+    return jnp.concatenate(rotated, axis=-1).astype(x.dtype)
+
+
+def rotary_frequencies(settings: ModelSettings) -> Float[Array, " half"]:
+    """Return the radians a position of each pair of features, fastest first, stretched by `rope_scaling`.
+
+    A frequency makes `turns = rope_original_tokens * frequency / (2 pi)` turns over the context of the first training.
+    Frequencies that turn often tell neighbours apart and stay; those that turn less than once are divided by
+    `rope_factor`, so that the longer context still makes no more turns than training saw.
+    """
+    return STRETCHES[settings.rope_scaling](unscaled_frequencies(settings.head_width, settings.rope_theta), settings)
+
+
+def unscaled_frequencies(head_width: int, theta: float) -> Float[Array, " half"]:
+    """Return theta^(-2i/d) for i in 0..d/2-1, the frequencies of rotary embeddings before any stretching."""
     return theta ** (-jnp.arange(0, head_width, 2, dtype=jnp.float32) / head_width)
 
 
-def rotate(x: "Float[Array, 's t n d']", by: Rotation) -> "Float[Array, 's t n d']":
-    """Rotates the pairs (x_i, x_{i + d/2}), the convention of the Qwen2 and Llama checkpoints."""
-    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
-    turned = (first * by.cos - second * by.sin, second * by.cos + first * by.sin)
-    return jnp.concatenate(turned, axis=-1).astype(x.dtype)
-
-
-def rotary_angles(positions: "Int[Array, 's t']", settings: ModelSettings) -> Rotation:
-    """Cosines and sines [s, t, 1, head_width / 2] for `rotate`, scaled where the stretching asks for it."""
-    by = rotation(positions, rotary_frequencies(settings))
-    scale = _rotary_magnitude(settings)
-    return by if scale == 1 else Rotation(by.cos * scale, by.sin * scale)
-
-
-def rotary_frequencies(settings: ModelSettings) -> "Float[Array, 'half']":
-    """Radians a position of each pair of features, by `rope_scaling`; head_width / 2 of them, fastest first."""
-    plain = frequencies(settings.head_width, settings.rope_theta)
-    return STRETCHES[settings.rope_scaling](plain, settings)
-
-
 def _rotary_magnitude(settings: ModelSettings) -> float:
-    """Factor of cosines and sines: 0.1 ln(factor) + 1 under YaRN (which sharpens attention), 1 otherwise."""
+    """Return the factor of cosines and sines: 0.1 ln(factor) + 1 under YaRN (it sharpens attention), else 1."""
     if settings.rope_scaling != "yarn" or settings.rope_factor <= 1:
         return 1.0
     return 0.1 * math.log(settings.rope_factor) + 1
 
 
-def _none(plain: "Float[Array, 'half']", _: ModelSettings) -> "Float[Array, 'half']":
+def _none(plain: Float[Array, " half"], _: ModelSettings) -> Float[Array, " half"]:
     return plain
 
 
-def _linear(plain: "Float[Array, 'half']", settings: ModelSettings) -> "Float[Array, 'half']":
+def _linear(plain: Float[Array, " half"], settings: ModelSettings) -> Float[Array, " half"]:
     return plain / settings.rope_factor
 
 
-def _llama3(plain: "Float[Array, 'half']", settings: ModelSettings) -> "Float[Array, 'half']":
-    """Stretched below `rope_slow_turns`, kept above `rope_fast_turns`, blended by the number of turns in between."""
+def _llama3(plain: Float[Array, " half"], settings: ModelSettings) -> Float[Array, " half"]:
+    """Stretch below `rope_slow_turns`, keep above `rope_fast_turns`, blend by the number of turns in between."""
     turns = settings.rope_original_tokens * plain / (2 * math.pi)
     slow, fast = settings.rope_slow_turns, settings.rope_fast_turns
     return _blend(plain, jnp.clip((turns - slow) / (fast - slow), 0, 1), settings)
 
 
-def _yarn(plain: "Float[Array, 'half']", settings: ModelSettings) -> "Float[Array, 'half']":
-    """As `_llama3`, but blended by the index of the pair between the two, rounded outwards to whole indices."""
+def _yarn(plain: Float[Array, " half"], settings: ModelSettings) -> Float[Array, " half"]:
+    """Blend as `_llama3` does, but by the index of the pair between the two, rounded outwards to whole indices."""
     width = settings.head_width
 
     def index(turns: float) -> float:
@@ -102,111 +124,151 @@ def _yarn(plain: "Float[Array, 'half']", settings: ModelSettings) -> "Float[Arra
     return _blend(plain, 1 - jnp.clip((jnp.arange(width // 2) - first) / span, 0, 1), settings)
 
 
-def _blend(
-    plain: "Float[Array, 'half']", kept: "Float[Array, 'half']", settings: ModelSettings
-) -> "Float[Array, 'half']":
+def _blend(plain: Float[Array, " half"], kept: Float[Array, " half"], settings: ModelSettings) -> Float[Array, " half"]:
     return plain * kept + plain / settings.rope_factor * (1 - kept)
 
 
 STRETCHES = {"none": _none, "linear": _linear, "llama3": _llama3, "yarn": _yarn}
 
 
-def visible(
-    query_positions: "Int[Array, 's t']",
-    key_positions: "Int[Array, 's u']",
-    *,
-    window: "int | Int[Array, '']" = NO_WINDOW,
-) -> "Bool[Array, 's t u']":
-    """True where a query may see a key of its sequence: not later, among the last `window` positions, itself included.
+class TokenLayout(typing.NamedTuple):
+    """Where the tokens of packed rows stand.
 
-    A negative key position marks an empty slot, which nobody sees.
+    The tokens of a segment are neighbours, those of its shared prefix before its suffixes. Segment 0 is padding.
+
+    Attributes:
+      positions: `[s, t]`, counted from 0 in a segment; each suffix goes on from the end of the prefix.
+      segments: `[s, t]`, numbers of the packed prefix groups (or single sequences) of a row, from 1.
+      suffixes: `[s, t]`, 0 for the tokens of a prefix, which its whole segment sees, else the number of the suffix.
+    """
+
+    positions: Int[Array, "s t"]
+    segments: Int[Array, "s t"]
+    suffixes: Int[Array, "s t"]
+
+
+def causal_mask(
+    query_positions: Int[Array, "s t"],
+    key_positions: Int[Array, "s u"],
+    *,
+    window: Window = NO_WINDOW,
+) -> Bool[Array, "s t u"]:
+    """Say which keys of its sequence a query may see: not later ones, and only the last `window` positions.
+
+    Args:
+      query_positions: `[s, t]`.
+      key_positions: `[s, u]`; a negative one marks an empty column of a cache, which nobody sees.
+      window: positions that a query sees, its own included.
     """
     q, k = query_positions[:, :, None], key_positions[:, None, :]
     return (k >= 0) & (k <= q) & (q - k < window)
 
 
-class Layout(typing.NamedTuple):
-    """Where the tokens of packed rows stand: int32[s, t] each.
+def packed_mask(query: TokenLayout, key: TokenLayout, *, window: Window = NO_WINDOW) -> Bool[Array, "s t u"]:
+    """Say which keys a query of a packed row sees: of its own segment, the prefix and its own suffix."""
+    is_same = query.segments[:, :, None] == key.segments[:, None, :]
+    key_suffixes = key.suffixes[:, None, :]
+    is_same &= (key_suffixes == 0) | (key_suffixes == query.suffixes[:, :, None])
+    return is_same & causal_mask(query.positions, key.positions, window=window)
 
-    The tokens of a segment are neighbours, those of its trunk (branch 0) before its branches. Positions count from 0 in
-    a segment and go on from the trunk's end in each branch. Segment 0 is padding.
+
+class Mask(typing.NamedTuple):
+    """What queries may see where no window narrows it, and the positions by which a window would.
+
+    Attributes:
+      visible: `[s, t, u]`.
+      query_positions: `[s, t]`.
+      key_positions: `[s, u]`.
     """
 
-    positions: "Int[Array, 's t']"
-    segments: "Int[Array, 's t']"
-    branches: "Int[Array, 's t']"
+    visible: Bool[Array, "s t u"]
+    query_positions: Int[Array, "s t"]
+    key_positions: Int[Array, "s u"]
+
+    def within(self, window: Window | None) -> Bool[Array, "s t u"]:
+        """Return visibility narrowed to the last `window` positions, the query's own included; None narrows nothing."""
+        if window is None:
+            return self.visible
+        distance = self.query_positions[:, :, None] - self.key_positions[:, None, :]
+        return self.visible & (distance < window)
 
 
-def visible_in_rows(
-    query: Layout, key: Layout, *, window: "int | Int[Array, '']" = NO_WINDOW
-) -> "Bool[Array, 's t u']":
-    """`visible` in packed rows: of its own segment alone a query sees the trunk and its own branch."""
-    same = query.segments[:, :, None] == key.segments[:, None, :]
-    other = key.branches[:, None, :]
-    same &= (other == 0) | (other == query.branches[:, :, None])
-    return same & visible(query.positions, key.positions, window=window)
+class KVBlock(typing.NamedTuple):
+    """Keys and values in b rows, each of which belongs to s / b neighbouring rows of queries.
 
-
-class Sight(typing.NamedTuple):
-    """What queries may see where no window narrows it, and the positions by which a window would."""
-
-    seen: "Bool[Array, 's t u']"
-    query_positions: "Int[Array, 's t']"
-    key_positions: "Int[Array, 's u']"
-
-
-def within(sight: Sight, window: "int | Int[Array, '']") -> "Bool[Array, 's t u']":
-    """Visibility narrowed to the last `window` positions, the query's own included."""
-    distance = sight.query_positions[:, :, None] - sight.key_positions[:, None, :]
-    return sight.seen & (distance < window)
-
-
-class Held(typing.NamedTuple):
-    """Keys and values in b rows, each of which belongs to s / b neighbouring rows of queries, and which they see."""
+    Attributes:
+      past: keys and values, `[b, ...]`.
+      visible: `[s, t, u]`, which of their columns each query sees.
+    """
 
     past: KeyValue
-    seen: "Bool[Array, 's t u']"
+    visible: Bool[Array, "s t u"]
 
 
-def attend(query: "Float[Array, 's t n d']", *parts: Held) -> "Float[Array, 's t n d']":
-    """Softmax attention in float32 over keys and values that may lie apart, n query heads sharing m key heads.
+class PrefixedMask(typing.NamedTuple):
+    """What rows that decode see: of their own caches, and of a prefix that neighbouring rows share.
 
-    What neighbouring rows share is read once for all of them. Keys and values come in the layout of caches
-    (`cache.KeyValue`): both products are then plain batched matrix products without a transposed copy. A query that
-    sees nothing gets finite values.
+    Attributes:
+      own: `[s, 1, u]`, visible columns of each row's own cache.
+      prefix: the cache of the shared prefix and what is visible of it.
     """
-    found = [_softmax(query, part) for part in parts]
-    greatest = functools.reduce(jnp.maximum, (part.greatest for part in found))
-    shares = [jnp.exp(part.greatest - greatest) for part in found]
-    total = sum(share * part.total for share, part in zip(shares, found, strict=True))
+
+    own: Bool[Array, "s 1 u"]
+    prefix: KVBlock
+
+
+# What stands for visibility between the decoder and the attention of a block: a mask as an array, a mask beside a
+# shared prefix, or, for attention block by block, the layout that a mask would be made of.
+Visibility = Mask | PrefixedMask | TokenLayout
+
+
+def attend(query: Float[Array, "s t n d"], *blocks: KVBlock) -> Float[Array, "s t n d"]:
+    """Attend with n query heads that share m key heads, over keys and values that may lie apart.
+
+    Softmax and sums are float32. What neighbouring rows share is read once for all of them. Keys and values come in
+    the layout of caches (`kv_cache.KeyValue`): both products are then plain batched matrix products without a
+    transposed copy.
+
+    Args:
+      query: `[s, t, n, d]`, not yet divided by sqrt(d).
+      *blocks: what is attended to; the softmax runs over all of them together.
+
+    Returns:
+      `[s, t, n, d]` in the type of the values. A query that sees nothing gets finite values that mean nothing.
+    """
+    partial = [_softmax(query, block) for block in blocks]
+    greatest = functools.reduce(jnp.maximum, (part.greatest for part in partial))
+    shares = [jnp.exp(part.greatest - greatest) for part in partial]
+    total = sum(share * part.total for share, part in zip(shares, partial, strict=True))
     # Dividing the short sums instead of the weights saves two passes over [t, u].
-    summed = sum(share * part.summed for share, part in zip(shares, found, strict=True)) / total
-    return summed.astype(parts[0].past.value.dtype)
+    summed = sum(share * part.summed for share, part in zip(shares, partial, strict=True)) / total
+    return jnp.asarray(summed).astype(blocks[0].past.value.dtype)
 
 
 class _Softmax(typing.NamedTuple):
     """Greatest score and sum of weights relative to it, [s, t, n, 1], and the weighted sum of values [s, t, n, d]."""
 
-    greatest: "Float[Array, 's t n 1']"
-    total: "Float[Array, 's t n 1']"
-    summed: "Float[Array, 's t n d']"
+    greatest: Float[Array, "s t n 1"]
+    total: Float[Array, "s t n 1"]
+    summed: Float[Array, "s t n d"]
 
 
-def _softmax(query: "Float[Array, 's t n d']", held: Held) -> _Softmax:
+def _softmax(query: Float[Array, "s t n d"], block: KVBlock) -> _Softmax:
     s, t, n, d = query.shape
-    b, m, u, _ = held.past.value.shape
+    b, m, u, _ = block.past.value.shape
     k, g = s // b, n // m
+    # All queries that read one row of keys stand side by side: [b, m, (k, g, t), d] against [b, m, d, u].
     grouped = (query / math.sqrt(d)).reshape(b, k, t, m, g, d).transpose(0, 3, 1, 4, 2, 5).reshape(b, m, k * g * t, d)
-    scores = jnp.einsum("bmqd,bmdu->bmqu", grouped, held.past.key, preferred_element_type=jnp.float32)
-    hidden = jnp.where(held.seen, 0.0, HIDDEN).reshape(b, 1, k, 1, t, u)
+    scores = jnp.einsum("bmqd,bmdu->bmqu", grouped, block.past.key, preferred_element_type=jnp.float32)
+    hidden = jnp.where(block.visible, 0.0, HIDDEN).reshape(b, 1, k, 1, t, u)
     scores = scores.reshape(b, m, k, g, t, u) + hidden
     greatest = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
     weights = jnp.exp(scores - greatest)
     total = weights.sum(axis=-1, keepdims=True)
-    weights = weights.reshape(b, m, k * g * t, u).astype(held.past.value.dtype)
-    summed = jnp.einsum("bmqu,bmud->bmqd", weights, held.past.value, preferred_element_type=jnp.float32)
+    weights = weights.reshape(b, m, k * g * t, u).astype(block.past.value.dtype)
+    summed = jnp.einsum("bmqu,bmud->bmqd", weights, block.past.value, preferred_element_type=jnp.float32)
 
-    def by_row(x: "Array") -> "Array":
+    def by_row(x: Array) -> Array:
         return x.reshape(b, m, k, g, t, -1).transpose(0, 2, 4, 1, 3, 5).reshape(s, t, n, -1)
 
     return _Softmax(by_row(greatest), by_row(total), by_row(summed))

@@ -1,8 +1,8 @@
 """Hidden states -> an objective of each target's log-probability, with or without scores for every token at once.
 
-Pure. `dense` keeps the scores [s, t, vocabulary] for the backward pass. `chunked` never holds more than those of a few
-tokens of each row, and computes them once: an objective is a sum over tokens, so that the gradient of a token is known
-as soon as its own scores are.
+Pure. `dense_objective` keeps the scores [s, t, vocabulary] for the backward pass. `chunked_objective` never holds more
+than those of a few tokens of each row, and computes them once: an objective is a sum over tokens, so that the gradient
+of a token is known as soon as its own scores are.
 """
 
 import functools
@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
 from optimrl_jax.model import decoder
 
-if typing.TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
-
-Sums = dict[str, "Float[Array, '']"]
-PerToken = Mapping[str, "Float[Array, 's t']"]
+Sums = dict[str, Float[Array, ""]]
+PerToken = Mapping[str, Float[Array | np.ndarray, "s t"]]
 
 
 class Scores(typing.NamedTuple):
@@ -27,8 +26,8 @@ class Scores(typing.NamedTuple):
     No gradient flows through the entropy: it is a figure.
     """
 
-    log_prob: "Float[Array, 's t']"
-    entropy: "Float[Array, 's t']"
+    log_prob: Float[Array, "s t"]
+    entropy: Float[Array, "s t"]
 
 
 # Sums over tokens of scores and of what else is known of each token; "loss" is what gradients are taken of. A token all
@@ -36,30 +35,42 @@ class Scores(typing.NamedTuple):
 Objective = Callable[[Scores, PerToken], Sums]
 
 
-def dense(
+def dense_objective(
     params: decoder.Params,
-    hidden: "Float[Array, 's t w']",
-    targets: "Int[Array, 's t']",
+    hidden: Float[Array, "s t w"],
+    targets: Int[Array | np.ndarray, "s t"],
     known: PerToken,
     objective: Objective,
     *,
     temperature: float,
 ) -> Sums:
-    """The objective from the scores of all tokens at once, in float32; fastest where [s, t, vocabulary] is small."""
+    """Sum an objective from the scores of all tokens at once; fastest where `[s, t, vocabulary]` is small.
+
+    Args:
+      params: the weights.
+      hidden: `[s, t, w]` final hidden states.
+      targets: `[s, t]`, the token that follows each.
+      known: `[s, t]` values by name, what else the objective needs of each token.
+      objective: sums over tokens; gradients are taken of its "loss".
+      temperature: scores are divided by it.
+
+    Returns:
+      What `objective` returns, float32.
+    """
     return objective(_scored(decoder.logits(params, hidden) / temperature, targets).scores, known)
 
 
-def chunked(
+def chunked_objective(
     params: decoder.Params,
-    hidden: "Float[Array, 's t w']",
-    targets: "Int[Array, 's t']",
+    hidden: Float[Array, "s t w"],
+    targets: Int[Array | np.ndarray, "s t"],
     known: PerToken,
     objective: Objective,
     *,
     temperature: float,
     chunk: int,
 ) -> Sums:
-    """The same as `dense` with the scores of `chunk` tokens of each row in memory at a time.
+    """Compute the same as `dense_objective` with the scores of `chunk` tokens of each row in memory at a time.
 
     Rows are cut along the token axis, so that a row axis spread over devices stays where it is. `chunk` need not divide
     the row. Products accumulate in float32, as does the gradient of the table over the chunks. Only "loss" has one.
@@ -68,7 +79,7 @@ def chunked(
     table = params["embedding"] if is_tied else params["unembedding"]
     padding = -hidden.shape[1] % chunk
 
-    def cut(x: "Array") -> "Array":
+    def cut(x: Array) -> Array:
         padded = jnp.pad(x, ((0, 0), (0, padding), *[(0, 0)] * (x.ndim - 2)))
         return padded.reshape(x.shape[0], -1, chunk, *x.shape[2:]).swapaxes(0, 1)
 
@@ -78,9 +89,9 @@ def chunked(
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
 def _chunked(
-    hidden: "Float[Array, 'c s t w']",
-    table: "Float[Array, 'v w']",
-    parts: tuple["Int[Array, 'c s t']", PerToken],
+    hidden: Float[Array, "c s t w"],
+    table: Float[Array, "v w"],
+    parts: tuple[Int[Array, "c s t"], PerToken],
     objective: Objective,
     temperature: float,
     axes: str,
@@ -88,40 +99,40 @@ def _chunked(
     """`axes` names those of the table, "vw" (the embedding) or "wv" (an output layer of its own)."""
     narrow = table.astype(hidden.dtype)
 
-    def advance(_: None, part: tuple["Array", tuple["Array", PerToken]]) -> tuple[None, Sums]:
-        own_hidden, (targets, known) = part
-        return None, objective(_scored(_logits(own_hidden, narrow, axes) / temperature, targets).scores, known)
+    def advance(_: None, part: tuple[Array, tuple[Array, PerToken]]) -> tuple[None, Sums]:
+        part_hidden, (targets, known) = part
+        return None, objective(_scored(_logits(part_hidden, narrow, axes) / temperature, targets).scores, known)
 
     return jax.tree.map(jnp.sum, jax.lax.scan(advance, None, (hidden, parts))[1])
 
 
 def _forward(
-    hidden: "Array",
-    table: "Array",
-    parts: tuple["Array", PerToken],
+    hidden: Array,
+    table: Array,
+    parts: tuple[Array, PerToken],
     objective: Objective,
     temperature: float,
     axes: str,
-) -> tuple[Sums, tuple["Array", "Array"]]:
+) -> tuple[Sums, tuple[Array, Array]]:
     """Sums and their gradients: d log p(target) / d scores = (1 at the target - p) / temperature."""
     narrow = table.astype(hidden.dtype)
     product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
 
-    def advance(table_grad: "Array", part: tuple["Array", tuple["Array", PerToken]]) -> tuple["Array", tuple]:
-        own_hidden, (targets, known) = part
-        found = _scored(_logits(own_hidden, narrow, axes) / temperature, targets)
+    def advance(table_grad: Array, part: tuple[Array, tuple[Array, PerToken]]) -> tuple[Array, tuple]:
+        part_hidden, (targets, known) = part
+        scored = _scored(_logits(part_hidden, narrow, axes) / temperature, targets)
 
-        def loss(log_prob: "Array") -> tuple["Array", Sums]:
-            sums = objective(found.scores._replace(log_prob=log_prob), known)
+        def loss(log_prob: Array) -> tuple[Array, Sums]:
+            sums = objective(scored.scores._replace(log_prob=log_prob), known)
             return sums["loss"], sums
 
-        grad, sums = jax.grad(loss, has_aux=True)(found.scores.log_prob)
-        share = found.weights / found.total[..., None]
+        grad, sums = jax.grad(loss, has_aux=True)(scored.scores.log_prob)
+        share = scored.weights / scored.total[..., None]
         is_target = _is_target(targets, share.shape[-1])
         scores_grad = ((is_target - share) * (grad / temperature)[..., None]).astype(hidden.dtype)
         hidden_grad = product(f"stv,{axes}->stw", scores_grad, narrow)
         # This order transposes the hidden states and not the scores, which are many times larger.
-        table_grad += product("stw,stv->wv", own_hidden, scores_grad)
+        table_grad += product("stw,stv->wv", part_hidden, scores_grad)
         return table_grad, (sums, hidden_grad.astype(hidden.dtype))
 
     zeros = jnp.zeros((hidden.shape[-1], table.shape[axes.index("v")]), jnp.float32)
@@ -129,7 +140,7 @@ def _forward(
     return jax.tree.map(jnp.sum, sums), (hidden_grad, jnp.einsum(f"wv->{axes}", table_grad).astype(table.dtype))
 
 
-def _backward(_: Objective, __: float, ___: str, kept: tuple["Array", "Array"], grads: Sums) -> tuple:
+def _backward(_: Objective, __: float, ___: str, kept: tuple[Array, Array], grads: Sums) -> tuple:
     return *(part * grads["loss"].astype(part.dtype) for part in kept), None
 
 
@@ -140,11 +151,11 @@ class _Scored(typing.NamedTuple):
     """Scores, and what the probabilities are made of: `weights` relative to the greatest one, and their sum."""
 
     scores: Scores
-    weights: "Float[Array, 's t v']"
-    total: "Float[Array, 's t']"
+    weights: Float[Array, "s t v"]
+    total: Float[Array, "s t"]
 
 
-def _scored(scaled: "Float[Array, 's t v']", targets: "Int[Array, 's t']") -> _Scored:
+def _scored(scaled: Float[Array, "s t v"], targets: Int[Array | np.ndarray, "s t"]) -> _Scored:
     # Relative to the greatest score: sums of large scores would lose the digits of a small entropy.
     relative = scaled - jax.lax.stop_gradient(scaled.max(axis=-1, keepdims=True))
     weights = jnp.exp(relative)
@@ -155,14 +166,14 @@ def _scored(scaled: "Float[Array, 's t v']", targets: "Int[Array, 's t']") -> _S
     return _Scored(scores, weights, total)
 
 
-def _logits(hidden: "Float[Array, 's t w']", table: "Array", axes: str) -> "Float[Array, 's t v']":
+def _logits(hidden: Float[Array, "s t w"], table: Array, axes: str) -> Float[Array, "s t v"]:
     return jnp.einsum(f"stw,{axes}->stv", hidden, table, preferred_element_type=jnp.float32)
 
 
-def _is_target(targets: "Int[Array, 's t']", vocabulary: int) -> "Bool[Array, 's t v']":
+def _is_target(targets: Int[Array | np.ndarray, "s t"], vocabulary: int) -> Bool[Array, "s t v"]:
     return jnp.arange(vocabulary) == targets[..., None]
 
 
-def _of_target(scaled: "Float[Array, 's t v']", targets: "Int[Array, 's t']") -> "Float[Array, 's t']":
+def _of_target(scaled: Float[Array, "s t v"], targets: Int[Array | np.ndarray, "s t"]) -> Float[Array, "s t"]:
     # A comparison instead of a gather: its gradient is one fused pass, a gather's is a scatter.
     return jnp.sum(jnp.where(_is_target(targets, scaled.shape[-1]), scaled, 0), axis=-1)

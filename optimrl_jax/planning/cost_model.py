@@ -72,7 +72,7 @@ def activation_bytes(
     would trace another program): what grows is an activation, what does not is a weight and counted with the state.
     """
     local = local_model(settings.model, settings.mesh)
-    params, rows = decoder.abstract(local), settings.data.micro_rows // (settings.mesh.data * settings.mesh.fsdp)
+    params, rows = decoder.abstract_params(local), settings.data.micro_rows // (settings.mesh.data * settings.mesh.fsdp)
     objective = loss(local)
 
     def residuals(p: decoder.Params, batch: packing.Packed) -> typing.Any:

@@ -61,7 +61,7 @@ def plan_sft(settings: Settings) -> Update:
         trainer.build_optimizer(recipe, ends_at=0.1),
         longest,
         recipe.batch_tokens if recipe.mix and recipe.batch_tokens else recipe.batch * longest,
-        corpus.most_microbatches(settings),
+        corpus.sft_microbatches(settings),
         is_budget=bool(recipe.mix and recipe.batch_tokens),
     )
 
@@ -101,7 +101,7 @@ def update_costs(planned: Update, settings: Settings) -> tuple[list[cost_model.P
     """Parameters with their shardings, and the figures of one update; raises SettingsError where it cannot run."""
     data, device, model = settings.data, settings.device, settings.model
     mesh = sharding.build_abstract_mesh(settings.mesh, micro_rows=data.micro_rows)
-    state = cost_model.placed_state(decoder.abstract(model), planned.optimizer, mesh=mesh)
+    state = cost_model.placed_state(decoder.abstract_params(model), planned.optimizer, mesh=mesh)
     batch = cost_model.placed_batch(planned.per_token, data, microbatches=planned.microbatches, mesh=mesh)
     _lower(planned, state, batch, mesh=mesh, model=model)
     parts = _bytes(planned, state, batch, settings=settings)

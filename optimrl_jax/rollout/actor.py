@@ -54,7 +54,7 @@ class Sampler:
         Raises UserError for a statement that is longer than `data.prompt_tokens`.
         """
         tokenizer = self._policy.tokenizer
-        ids = [prompts.prompt(tokenizer, statement) for statement in statements]
+        ids = [prompts.encode_prompt(tokenizer, statement) for statement in statements]
         for index, prompt in enumerate(ids):
             if len(prompt) > self._data.prompt_tokens:
                 raise UserError(
@@ -79,7 +79,7 @@ class Sampler:
         steps = self._data.completion_tokens
         if self._data.slots:
             finished = self.stream(prompt_ids, samples, keys=keys)
-            return continuous.completions(finished, samples=samples, rows=len(keys), steps=steps)
+            return continuous.gather_completions(finished, samples=samples, rows=len(keys), steps=steps)
         params, asked = self._policy.params, len(prompt_ids)
         # Every device takes equally many prompts; what fills them up is thrown away.
         missing = -asked % sharding.row_shares(params)
@@ -98,20 +98,20 @@ class Sampler:
             steps=steps,
             end_token=self._policy.tokenizer.end,
         )
-        return sampling.cut(jax.tree.map(lambda x: np.asarray(x)[: asked * samples], completions), self._stop)
+        return sampling.cut_at_stop(jax.tree.map(lambda x: np.asarray(x)[: asked * samples], completions), self._stop)
 
     def stream(
         self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array
-    ) -> Iterator[continuous.Rollout]:
+    ) -> Iterator[continuous.FinishedRollout]:
         """The completions that `complete` gives, one by one as they end; needs `data.slots`."""
         grouped, params = keys.reshape(len(prompt_ids), samples), self._policy.params
         shares = sharding.row_shares(params)
         slots = -(-self._data.slots // shares) * shares
-        return continuous.rollouts(
+        return continuous.stream_rollouts(
             params,
             self._policy.settings,
-            itertools.starmap(continuous.Request, zip(prompt_ids, grouped, strict=True)),
-            plan=continuous.Plan(slots, self._data.prompt_tokens, self._data.completion_tokens),
+            itertools.starmap(continuous.SampleRequest, zip(prompt_ids, grouped, strict=True)),
+            plan=continuous.SlotPlan(slots, self._data.prompt_tokens, self._data.completion_tokens),
             temperature=self._temperature,
             end_token=self._policy.tokenizer.end,
             stop=self._stop,
@@ -119,7 +119,7 @@ class Sampler:
         )
 
     @property
-    def _stop(self) -> sampling.Stop | None:
+    def _stop(self) -> sampling.StopRule | None:
         if not self._data.stop:
             return None
         return functools.partial(prompts.stop_length, stops=self._data.stop, decode=self._policy.tokenizer.decode)
@@ -156,7 +156,7 @@ class Actor:
         self._records = records
         self._executor = executor
         self._judge = judge
-        self._prompts = [prompts.prompt(policy.tokenizer, record.statement) for record in records]
+        self._prompts = [prompts.encode_prompt(policy.tokenizer, record.statement) for record in records]
 
     @property
     def params(self) -> decoder.Params:
@@ -230,7 +230,7 @@ def pad_prompts(prompt_ids: Sequence[np.ndarray], length: int, *, pad: int) -> t
 def extract_programs(completions: sampling.Completions, tokenizer: Tokenizer) -> list[str]:
     """The program in each completion."""
     rows = zip(completions.tokens, completions.length, strict=True)
-    return [prompts.program_of(tokenizer.decode(tokens[:length])) for tokens, length in rows]
+    return [prompts.extract_program(tokenizer.decode(tokens[:length])) for tokens, length in rows]
 
 
 def join_rollouts(

@@ -33,7 +33,7 @@ class ChatRequest(pydantic.BaseModel):
 def create_app(batcher: Batcher, *, name: str, completion_tokens: int) -> fastapi.FastAPI:
     """The service of one policy under `name`; mistakes of a caller come back as 400 or 404 with one line."""
     app = fastapi.FastAPI(title="Policy", version="1")
-    app.add_exception_handler(fastapi.exceptions.RequestValidationError, _malformed)
+    app.exception_handler(fastapi.exceptions.RequestValidationError)(_malformed)
     started = int(time.time())
 
     @app.get("/v1/models")

@@ -52,7 +52,7 @@ class Batcher:
 
     def encode(self, text: str) -> np.ndarray:
         """Token ids of a prompt; raises ValueError where it is longer than `data.prompt_tokens`."""
-        ids = prompts.prompt(self._policy.tokenizer, text)
+        ids = prompts.encode_prompt(self._policy.tokenizer, text)
         if len(ids) > self._data.prompt_tokens:
             raise ValueError(f"prompt of {len(ids)} tokens: expected at most {self._data.prompt_tokens}")
         return ids

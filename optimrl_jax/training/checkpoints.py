@@ -166,7 +166,7 @@ def load_policy(workdir: str | pathlib.Path) -> Policy:
     checkpoints.close()
     if restored is None:
         raise UserError(f"{path / FOLDER}: expected at least one checkpoint")
-    tokenizer = tokenizer_lib.load(path)
+    tokenizer = tokenizer_lib.load_tokenizer(path)
     if tokenizer.size > settings.vocabulary:
         raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
     return Policy(restored.arrays["params"], settings, tokenizer)
@@ -202,5 +202,5 @@ def from_trees(trees: dict[str, typing.Any]) -> TrainState:
 def abstract_params(settings: ModelSettings) -> typing.Any:
     """Shapes and types of a policy's parameters on one device of this process, without allocating any."""
     sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-    shapes = decoder.abstract(settings)
+    shapes = decoder.abstract_params(settings)
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes)

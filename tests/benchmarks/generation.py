@@ -25,7 +25,7 @@ MODEL = ModelSettings(
     width=256, layers=6, heads=8, kv_heads=2, head_width=32, mlp_width=704, vocabulary=MEAN_TOKENS, has_qkv_bias=False
 )
 PROMPTS, SAMPLES = 8, 32
-PLAN = continuous.Plan(slots=32, prompt_tokens=16, steps=16 * MEAN_TOKENS)
+PLAN = continuous.SlotPlan(slots=32, prompt_tokens=16, steps=16 * MEAN_TOKENS)
 ROUNDS = 3
 
 
@@ -35,7 +35,7 @@ def main() -> None:
 
 def figures() -> dict[str, object]:
     """Every figure of the benchmark; raises AssertionError where both ways sample different tokens."""
-    params = decoder.initial(MODEL, arrays.stream_key(0, "parameters"))
+    params = decoder.initial_params(MODEL, arrays.stream_key(0, "parameters"))
     params["embedding"] = params["embedding"].at[END].set(0.0)
     keys = sampling.row_keys(arrays.stream_key(0, "rollouts"), np.arange(PROMPTS * SAMPLES))
     prompts = np.random.default_rng(0).integers(2, MODEL.vocabulary, (PROMPTS, PLAN.prompt_tokens)).astype(np.int32)
@@ -64,9 +64,9 @@ def figures() -> dict[str, object]:
 
 def refilled(params: decoder.Params, prompts: np.ndarray, keys: jax.Array) -> sampling.Completions:
     """All rollouts through the slots."""
-    asked = map(continuous.Request, prompts, keys.reshape(len(prompts), SAMPLES))
-    finished = continuous.rollouts(params, MODEL, asked, plan=PLAN, temperature=1.0, end_token=END)
-    return continuous.completions(finished, samples=SAMPLES, rows=len(keys), steps=PLAN.steps)
+    asked = map(continuous.SampleRequest, prompts, keys.reshape(len(prompts), SAMPLES))
+    finished = continuous.stream_rollouts(params, MODEL, asked, plan=PLAN, temperature=1.0, end_token=END)
+    return continuous.gather_completions(finished, samples=SAMPLES, rows=len(keys), steps=PLAN.steps)
 
 
 def at_once(

@@ -78,7 +78,7 @@ def main() -> None:
 
 def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
     """Tokens a second of generation and update, what share of the machine they use, and the peak of memory."""
-    params = decoder.initial(settings.model, arrays.stream_key(0, "parameters"))
+    params = decoder.initial_params(settings.model, arrays.stream_key(0, "parameters"))
     # Actors hold weights in the dtype they compute in: a step reads every one of them.
     narrow = jax.tree.map(lambda x: x.astype(settings.model.compute_dtype), params)
     completions = generate(narrow, settings)
@@ -154,7 +154,7 @@ def grouped(completions: sampling.Completions, settings: Settings) -> list[Group
 
 def growth(model: ModelSettings, lengths: tuple[int, ...], *, repeats: int) -> dict[str, float]:
     """Exponents of time and memory of loss and gradients of one row that holds one sequence, over its length."""
-    params = decoder.initial(model, arrays.stream_key(0, "parameters"))
+    params = decoder.initial_params(model, arrays.stream_key(0, "parameters"))
     seconds, needed = [], []
     for length in lengths:
         compiled = model_costs.compiled_update(model, rows=1, row_tokens=length)

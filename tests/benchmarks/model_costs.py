@@ -36,7 +36,7 @@ def loss_memory_share(*, tokens: int, vocabulary: int, width: int, chunk: int, d
         return {"loss": found.log_prob.sum(), "entropy": found.entropy.sum()}
 
     def total(params: dict, hidden: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
-        sums = cross_entropy.chunked(params, hidden, targets, {}, summed, temperature=1.0, chunk=chunk)
+        sums = cross_entropy.chunked_objective(params, hidden, targets, {}, summed, temperature=1.0, chunk=chunk)
         return sums["loss"], sums["entropy"]
 
     shapes = (
@@ -53,7 +53,7 @@ def compiled_update(model: ModelSettings, *, rows: int, row_tokens: int) -> jax.
     whole = jax.ShapeDtypeStruct((rows, row_tokens), jnp.int32)
     real = jax.ShapeDtypeStruct((rows, row_tokens), jnp.float32)
     packed = Packed(whole, whole, whole, whole, dict.fromkeys(("weight", "advantage", "log_prob"), real))
-    params = decoder.abstract(model)
+    params = decoder.abstract_params(model)
     objective = functools.partial(OBJECTIVE, settings=model)
     return jax.jit(jax.value_and_grad(objective, has_aux=True)).lower(params, packed).compile()
 

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from optimrl_jax.model import decoder
-from optimrl_jax.model.generation import sampling
+from optimrl_jax.model.generation import sampling, token_step
 from optimrl_jax.model.generation import slots as slots_lib
 from optimrl_jax.settings import ModelSettings
 
@@ -21,14 +21,14 @@ from optimrl_jax.settings import ModelSettings
 WIDTHS = 4
 
 
-class Request(typing.NamedTuple):
-    """A prompt (token ids int32[p]) and the random key of each of its rollouts, a key array [r]."""
+class SampleRequest(typing.NamedTuple):
+    """A prompt (token ids int32[p]) and the random key of each of its rollouts, a key array `[r]`."""
 
     prompt: np.ndarray
     keys: jax.Array
 
 
-class Rollout(typing.NamedTuple):
+class FinishedRollout(typing.NamedTuple):
     """One finished completion: `sample` counts within the request of that number; arrays without padding."""
 
     request: int
@@ -39,7 +39,7 @@ class Rollout(typing.NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class SlotPlan:
     """Static shapes, and the tokens at most that are sampled between two looks at the slots (`block`)."""
 
     slots: int
@@ -49,7 +49,7 @@ class Plan:
 
 
 @dataclasses.dataclass
-class _Held:
+class _SlotOwner:
     """What a slot holds, and how many of its tokens were looked through for stop strings."""
 
     request: int
@@ -57,37 +57,46 @@ class _Held:
     checked: int = 0
 
 
-def rollouts(
+def stream_rollouts(
     params: decoder.Params,
     settings: ModelSettings,
-    requests: Iterable[Request],
+    requests: Iterable[SampleRequest],
     *,
-    plan: Plan,
+    plan: SlotPlan,
     temperature: float,
     end_token: int,
-    stop: sampling.Stop | None = None,
+    stop: sampling.StopRule | None = None,
     place: Callable[[slots_lib.Slots], slots_lib.Slots] = lambda slots: slots,
-) -> Iterator[Rollout]:
-    """All rollouts of all requests, in the order in which they end.
+) -> Iterator[FinishedRollout]:
+    """Yield all rollouts of all requests, in the order in which they end.
 
-    Requests are taken from the iterable as slots become free, so that it may be endless. `stop(tokens, checked)` names
-    the length, greater than `checked`, at which a completion ends for another reason than its end token, or None; the
-    completion is cut there. `place` puts the empty slots, rows first, where they are to stay: on one device, or split
-    over several. Raises ValueError for a prompt that is empty or longer than `plan.prompt_tokens`.
+    Args:
+      params: the weights.
+      settings: shape of the decoder.
+      requests: taken as slots become free, so that the iterable may be endless.
+      plan: static shapes.
+      temperature: of sampling.
+      end_token: the id that ends a completion.
+      stop: `stop(tokens, checked)` names the length, greater than `checked`, at which a completion ends for another
+        reason than its end token, or None; the completion is cut there.
+      place: puts the empty slots, rows first, where they are to stay: on one device, or split over several.
+
+    Raises:
+      ValueError: for a prompt that is empty or longer than `plan.prompt_tokens`.
     """
     waiting = _Waiting(params, settings, requests, plan=plan)
-    decoding = jax.jit(decoder.unstacked, static_argnums=1)(params, settings)
-    held: list[_Held | None] = [None] * plan.slots
-    finished: list[tuple[int, Rollout]] = []
+    decoding = jax.jit(token_step.unstack_layers, static_argnums=1)(params, settings)
+    held: list[_SlotOwner | None] = [None] * plan.slots
+    finished: list[tuple[int, FinishedRollout]] = []
     slots = None
     while waiting.has_more() or any(held):
         if slots is None:
-            empty = slots_lib.empty(
+            empty = slots_lib.empty_slots(
                 settings, keys=waiting.keys, slots=plan.slots, prompt_tokens=plan.prompt_tokens, steps=plan.steps
             )
             slots = place(empty)
         slots = waiting.fill(slots, held)
-        slots, progress = slots_lib.advance(
+        slots, progress = slots_lib.advance_slots(
             slots,
             decoding,
             settings,
@@ -103,53 +112,59 @@ def rollouts(
         for slot, _ in finished:
             held[slot], is_over[slot] = None, True
         if stop is not None:
-            slots = slots_lib.release(slots, is_over)
+            slots = slots_lib.release_slots(slots, is_over)
     yield from (rollout for _, rollout in finished)
 
 
-def completions(found: Iterable[Rollout], *, samples: int, rows: int, steps: int) -> sampling.Completions:
-    """Rollouts of requests with `samples` each, put in the order of rows: the same as `sampling.generate` (NumPy)."""
-    done = jax.tree.map(np.array, sampling.begun(rows, steps))
-    for rollout in found:
+def gather_completions(
+    finished: Iterable[FinishedRollout], *, samples: int, rows: int, steps: int
+) -> sampling.Completions:
+    """Put rollouts of requests with `samples` each in the order of rows: the result of `sampling.generate` (NumPy)."""
+    done = jax.tree.map(np.array, sampling.empty_completions(rows, steps))
+    for rollout in finished:
         row, length = rollout.request * samples + rollout.sample, len(rollout.tokens)
         done.tokens[row, :length], done.log_prob[row, :length] = rollout.tokens, rollout.log_prob
         done.length[row], done.has_ended[row] = length, rollout.has_ended
     return done
 
 
-def widths(prompt_tokens: int) -> list[int]:
-    """Widths that prompts are padded to, rising: the longest prompt and its halves."""
+def prompt_widths(prompt_tokens: int) -> list[int]:
+    """Return the widths that prompts are padded to, rising: the longest prompt and its halves."""
     return sorted({-(-prompt_tokens // 2**n) for n in range(WIDTHS)})
 
 
 def _ended(
-    done: sampling.Completions, progress: slots_lib.Progress, held: list[_Held | None], *, stop: sampling.Stop | None
-) -> Iterator[tuple[int, Rollout]]:
-    """The slots whose rollouts are over, by themselves or by `stop`, with those rollouts."""
+    done: sampling.Completions,
+    progress: slots_lib.Progress,
+    held: list[_SlotOwner | None],
+    *,
+    stop: sampling.StopRule | None,
+) -> Iterator[tuple[int, FinishedRollout]]:
+    """Yield the slots whose rollouts are over, by themselves or by `stop`, with those rollouts."""
     lengths, has_ended, live = (np.array(part) for part in progress)
     for slot, owner in enumerate(held):
         if owner is None or (live[slot] and stop is None):
             continue
         length, ended = int(lengths[slot]), bool(has_ended[slot])
-        tokens, log_prob = (np.array(part) for part in slots_lib.completion(done, slot))
+        tokens, log_prob = (np.array(part) for part in slots_lib.completion_in_slot(done, slot))
         end = stop(tokens[:length], owner.checked) if stop is not None else None
         owner.checked = length
         if end is not None:
             length, ended = end, True
         if end is not None or not live[slot]:
-            yield slot, Rollout(owner.request, owner.sample, tokens[:length], log_prob[:length], ended)
+            yield slot, FinishedRollout(owner.request, owner.sample, tokens[:length], log_prob[:length], ended)
 
 
 class _Waiting:
     """The rollouts that have no slot yet: what is left of the request at hand, and the requests behind it."""
 
     def __init__(
-        self, params: decoder.Params, settings: ModelSettings, requests: Iterable[Request], *, plan: Plan
+        self, params: decoder.Params, settings: ModelSettings, requests: Iterable[SampleRequest], *, plan: SlotPlan
     ) -> None:
         self._params = params
         self._settings = settings
         self._plan = plan
-        self._widths = widths(plan.prompt_tokens)
+        self._widths = prompt_widths(plan.prompt_tokens)
         self._requests = enumerate(requests)
         self._left: list[int] = []
         self._next()
@@ -161,8 +176,8 @@ class _Waiting:
     def has_more(self) -> bool:
         return bool(self._left)
 
-    def fill(self, slots: slots_lib.Slots, held: list[_Held | None]) -> slots_lib.Slots:
-        """Puts waiting rollouts into the free slots, first come, first served."""
+    def fill(self, slots: slots_lib.Slots, held: list[_SlotOwner | None]) -> slots_lib.Slots:
+        """Put waiting rollouts into the free slots, first come, first served."""
         free = [slot for slot, owner in enumerate(held) if owner is None]
         while free and self._left:
             if self._prefilled is None:
@@ -171,7 +186,7 @@ class _Waiting:
             targets, samples = free[:count], self._left[:count]
             free, self._left = free[count:], self._left[count:]
             padding = [0] * (self._plan.slots - count)
-            slots = slots_lib.fill(
+            slots = slots_lib.fill_slots(
                 slots,
                 self._prefilled,
                 keys=self._request.keys,
@@ -180,13 +195,13 @@ class _Waiting:
                 count=np.int32(count),
             )
             for slot, sample in zip(targets, samples, strict=True):
-                held[slot] = _Held(self._index, sample)
+                held[slot] = _SlotOwner(self._index, sample)
             if not self._left:
                 self._next()
         return slots
 
     def _next(self) -> None:
-        """Takes up the next request that has rollouts, where there is one."""
+        """Take up the next request that has rollouts, where there is one."""
         self._prefilled = None
         for index, request in self._requests:
             if len(request.keys):
@@ -201,4 +216,4 @@ class _Waiting:
             )
         width = next(width for width in self._widths if width >= len(prompt))
         padded = np.pad(prompt.astype(np.int32), (0, width - len(prompt)))
-        return slots_lib.prefill(self._params, self._settings, prompt=padded, length=np.int32(len(prompt)))
+        return slots_lib.prefill_prompt(self._params, self._settings, prompt=padded, length=np.int32(len(prompt)))

@@ -1,4 +1,4 @@
-"""Samples completions: each prompt runs once and keeps one cache for its samples, then one token a step until all end.
+"""Sampling: each prompt runs once and keeps one cache for its samples, then one token a step until all end.
 
 Shapes are fixed by the caller (prompts padded to one length, a fixed number of samples and steps), so that one compiled
 program serves a whole run; the loop stops early when all rows have ended. Each row draws from its own random stream:
@@ -11,36 +11,39 @@ import typing
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
 from optimrl_jax.model import decoder, kv_cache
+from optimrl_jax.model.generation import token_step
 from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.settings import ModelSettings
-
-if typing.TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
 
 # Neighbouring tokens of the vocabulary whose probabilities are summed before one of them is drawn.
 RUN = 64
 
 # Of tokens and a length up to which they were looked at: the greater length at which they end by their text, or None.
-Stop = typing.Callable[[np.ndarray, int], int | None]
+StopRule = typing.Callable[[np.ndarray, int], int | None]
 
 
 class Completions(typing.NamedTuple):
-    """SampledBatch tokens, right-padded; `length` counts the end token where `has_ended`.
+    """Sampled tokens, padded on the right.
 
-    `log_prob` is the log-probability of each sampled token at the sampling temperature, 0 in the padding.
+    Attributes:
+      tokens: `[r, t]` token ids, 0 in the padding.
+      log_prob: `[r, t]` log-probability of each token at the sampling temperature, 0 in the padding.
+      length: `[r]` tokens, the end token included.
+      has_ended: `[r]`, False where a completion was cut for want of room.
     """
 
-    tokens: "Int[Array, 'r t']"
-    log_prob: "Float[Array, 'r t']"
-    length: "Int[Array, 'r']"
-    has_ended: "Bool[Array, 'r']"
+    tokens: Int[Array, "r t"]
+    log_prob: Float[Array, "r t"]
+    length: Int[Array, " r"]
+    has_ended: Bool[Array, " r"]
 
 
 class _State(typing.NamedTuple):
-    step: "Int[Array, '']"
-    logits: "Float[Array, 'r v']"
+    step: Int[Array, ""]
+    logits: Float[Array, "r v"]
     past: tuple[KeyValue, ...]
     done: Completions
 
@@ -50,72 +53,82 @@ def generate(
     params: decoder.Params,
     settings: ModelSettings,
     *,
-    prompts: "Int[Array, 'b p']",
-    prompt_mask: "Bool[Array, 'b p']",
-    keys: "Array",
-    temperature: "float | Float[Array, '']",
+    prompts: Int[Array | np.ndarray, "b p"],
+    prompt_mask: Bool[Array | np.ndarray, "b p"],
+    keys: Array,
+    temperature: float | Float[Array, ""],
     samples: int,
     steps: int,
     end_token: int,
 ) -> Completions:
-    """`samples` completions of each prompt, at most `steps` tokens each; rows of one prompt are neighbours.
+    """Sample completions of each prompt.
 
-    `prompts` may be padded on either side: `prompt_mask` says which tokens are real, at least one in each row. `keys`
-    holds one random key for each of the b * samples rows.
+    Args:
+      params: the weights.
+      settings: shape of the decoder.
+      prompts: `[b, p]` token ids, padded on either side.
+      prompt_mask: `[b, p]`, which tokens are real, at least one in each row.
+      keys: `[b * samples]`, one random key for each completion.
+      temperature: scores are divided by it before they become probabilities.
+      samples: completions of each prompt.
+      steps: tokens of a completion, at most.
+      end_token: the id that ends a completion.
+
+    Returns:
+      Completions of `b * samples` rows; those of one prompt are neighbours.
     """
-    logits, trunk = _prefill(params, settings, prompts, prompt_mask)
+    logits, prefix = _prefill(params, settings, prompts, prompt_mask)
     lengths = jnp.repeat(prompt_mask.sum(axis=1), samples)
     columns = jnp.arange(steps)
-    own = decoder.unstacked(params, settings)
+    unstacked = token_step.unstack_layers(params, settings)
     begin = _State(
         jnp.int32(0),
         jnp.repeat(logits, samples, axis=0),
-        tuple(kv_cache.empty(settings, rows=len(keys), columns=steps) for _ in trunk.past),
-        begun(len(keys), steps),
+        tuple(kv_cache.empty_cache(settings, rows=len(keys), columns=steps) for _ in prefix.past),
+        empty_completions(len(keys), steps),
     )
 
-    def goes_on(state: _State) -> "Bool[Array, '']":
+    def goes_on(state: _State) -> Bool[Array, ""]:
         return (state.step < steps) & ~state.done.has_ended.all()
 
     def advance(state: _State) -> _State:
         n = state.step
-        token, log_prob = draw(keys, jnp.broadcast_to(n, keys.shape), state.logits / temperature)
-        done = record(state.done, token, log_prob, end_token=end_token, column=n)
-        logits, past = decoder.decode(
-            own,
+        token, log_prob = sample_tokens(keys, jnp.broadcast_to(n, keys.shape), state.logits / temperature)
+        done = append_tokens(state.done, token, log_prob, end_token=end_token, column=n)
+        logits, past = token_step.decode_token(
+            unstacked,
             settings,
             tokens=token,
             positions=lengths + n,
             past=state.past,
             key_positions=jnp.where(columns <= n, lengths[:, None] + columns, -1),
             slot=n,
-            trunk=trunk,
+            prefix=prefix,
         )
         return _State(n + 1, logits, past, done)
 
     return jax.lax.while_loop(goes_on, advance, begin).done
 
 
-def row_keys(key: "Array", rows: "Int[Array, 'r']") -> "Array":
-    """One random stream for each row number, whatever else is in the batch."""
+def row_keys(key: Array, rows: Int[Array, " r"]) -> Array:
+    """Derive one random stream for each row number, whatever else is in the batch."""
     return jax.vmap(lambda row: jax.random.fold_in(key, row))(rows)
 
 
-def cut(done: Completions, stop: Stop | None) -> Completions:
-    """Completions (NumPy) that end where `stop` says; as they are where it says nothing."""
+def cut_at_stop(done: Completions, stop: StopRule | None) -> Completions:
+    """End completions (NumPy) where `stop` says; leave them as they are where it says nothing."""
     if stop is None:
         return done
-    found = [stop(tokens[:length], 0) for tokens, length in zip(done.tokens, done.length, strict=True)]
-    is_cut = np.array([length is not None for length in found])
-    length = np.where(is_cut, [length or 0 for length in found], done.length).astype(done.length.dtype)
+    lengths = [stop(tokens[:length], 0) for tokens, length in zip(done.tokens, done.length, strict=True)]
+    is_cut = np.array([length is not None for length in lengths])
+    length = np.where(is_cut, [length or 0 for length in lengths], done.length).astype(done.length.dtype)
     kept = np.arange(done.tokens.shape[1]) < length[:, None]
-    return Completions(
-        np.where(kept, done.tokens, 0), np.where(kept, done.log_prob, 0), length, done.has_ended | is_cut
-    )
+    parts = (np.where(kept, done.tokens, 0), np.where(kept, done.log_prob, 0), length, done.has_ended | is_cut)
+    return Completions(*typing.cast("tuple[Array, Array, Array, Array]", parts))
 
 
-def begun(rows: int, steps: int) -> Completions:
-    """Completions of no token yet, with room for `steps`."""
+def empty_completions(rows: int, steps: int) -> Completions:
+    """Return completions of no token yet, with room for `steps`."""
     return Completions(
         tokens=jnp.zeros((rows, steps), jnp.int32),
         log_prob=jnp.zeros((rows, steps), jnp.float32),
@@ -124,10 +137,10 @@ def begun(rows: int, steps: int) -> Completions:
     )
 
 
-def draw(
-    keys: "Array", steps: "Int[Array, 'r']", scores: "Float[Array, 'r v']"
-) -> tuple["Int[Array, 'r']", "Float[Array, 'r']"]:
-    """One token a row and its log-probability, by the `steps`-th uniform number of each row's own stream.
+def sample_tokens(
+    keys: Array, steps: Int[Array, " r"], scores: Float[Array, "r v"]
+) -> tuple[Int[Array, " r"], Float[Array, " r"]]:
+    """Draw one token a row, by the `steps`-th uniform number of each row's own stream, with its log-probability.
 
     The number picks a run of tokens by its share of the whole, and what is left of it a token of the run: one random
     number a row and two short sums, where noise for every token of the vocabulary costs six times as much.
@@ -140,14 +153,12 @@ def draw(
     run, left = _picked(shares, number * total)
     within, _ = _picked(jnp.take_along_axis(runs, run[:, None, None], axis=1)[:, 0], left)
     token = run * RUN + within
-    chosen = jnp.take_along_axis(relative, token[:, None], axis=-1)[:, 0]
-    return token.astype(jnp.int32), chosen - jnp.log(total)
+    log_weight = jnp.take_along_axis(relative, token[:, None], axis=-1)[:, 0]
+    return token.astype(jnp.int32), log_weight - jnp.log(total)
 
 
-def _picked(
-    weights: "Float[Array, 'r n']", number: "Float[Array, 'r']"
-) -> tuple["Int[Array, 'r']", "Float[Array, 'r']"]:
-    """The first column up to which weights sum to more than `number`, and how much of `number` that column has.
+def _picked(weights: Float[Array, "r n"], number: Float[Array, " r"]) -> tuple[Int[Array, " r"], Float[Array, " r"]]:
+    """Find the first column up to which weights sum to more than `number`, and how much of `number` that column has.
 
     Never a column without weight: where rounding asks for more than there is, the last one that has any.
     """
@@ -157,15 +168,15 @@ def _picked(
     return column, number - jnp.take_along_axis(until - weights, column[:, None], axis=-1)[:, 0]
 
 
-def is_live(done: Completions) -> "Bool[Array, 'r']":
-    """True where a completion has neither ended nor filled its room."""
+def is_live(done: Completions) -> Bool[Array, " r"]:
+    """Say which completions have neither ended nor filled their room."""
     return ~done.has_ended & (done.length < done.tokens.shape[1])
 
 
-def record(
-    done: Completions, token: "Array", log_prob: "Array", *, end_token: int, column: "Int[Array, ''] | None" = None
+def append_tokens(
+    done: Completions, token: Array, log_prob: Array, *, end_token: int, column: Int[Array, ""] | None = None
 ) -> Completions:
-    """The completions with one more token in each live row; `column` is the length of these where all have the same."""
+    """Append one token to each live row; `column` is the length of these where all have the same."""
     live = is_live(done)
     if column is None:
         # Rows that are not live write past the last column, where updates are dropped.
@@ -185,10 +196,10 @@ def record(
 def _prefill(
     params: decoder.Params,
     settings: ModelSettings,
-    prompts: "Int[Array, 'b p']",
-    mask: "Bool[Array, 'b p']",
-) -> tuple["Float[Array, 'b v']", decoder.Trunk]:
-    """Runs each prompt once: the scores of its next token, and the cache that its samples share."""
+    prompts: Int[Array | np.ndarray, "b p"],
+    mask: Bool[Array | np.ndarray, "b p"],
+) -> tuple[Float[Array, "b v"], token_step.SharedPrefix]:
+    """Run each prompt once: return the scores of its next token, and the cache that its samples share."""
     b, width = prompts.shape
     positions = jnp.where(mask, jnp.cumsum(mask, axis=1) - 1, -1)
     hidden, kept = decoder.hidden_states(
@@ -197,4 +208,4 @@ def _prefill(
     last = width - 1 - jnp.argmax(mask[:, ::-1], axis=1)
     logits = decoder.logits(params, hidden[jnp.arange(b), last])
     past = tuple(KeyValue(kept.key[layer], kept.value[layer]) for layer in range(settings.layers))
-    return logits, decoder.Trunk(past, positions)
+    return logits, token_step.SharedPrefix(past, positions)

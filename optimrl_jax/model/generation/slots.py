@@ -10,21 +10,27 @@ import typing
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
 
 from optimrl_jax.model import decoder, kv_cache
-from optimrl_jax.model.generation import sampling
+from optimrl_jax.model.generation import sampling, token_step
 from optimrl_jax.settings import ModelSettings
-
-if typing.TYPE_CHECKING:
-    from jaxtyping import Array, Bool, Float, Int
 
 
 class Slots(typing.NamedTuple):
-    """`logits` decide each slot's next token; `done` is what it has sampled. Slots that are not live are free."""
+    """The rows that decode; those that are not live are free.
 
-    keys: "Array"
-    prompt_length: "Int[Array, 's']"
-    logits: "Float[Array, 's v']"
+    Attributes:
+      keys: `[s]` random keys of the rollouts.
+      prompt_length: `[s]` tokens of their prompts.
+      logits: `[s, v]`, which decide each slot's next token.
+      past: the cache of each layer.
+      done: what each slot has sampled.
+    """
+
+    keys: Array
+    prompt_length: Int[Array, " s"]
+    logits: Float[Array, "s v"]
     past: tuple[kv_cache.KeyValue, ...]
     done: sampling.Completions
 
@@ -32,24 +38,24 @@ class Slots(typing.NamedTuple):
 class Prefilled(typing.NamedTuple):
     """A prompt that was run once: the scores of its next token, and keys and values with a leading layer axis."""
 
-    length: "Int[Array, '']"
-    logits: "Float[Array, 'v']"
+    length: Int[Array, ""]
+    logits: Float[Array, " v"]
     kept: kv_cache.KeyValue
 
 
 class Progress(typing.NamedTuple):
     """What the host asks of the slots after each block."""
 
-    length: "Int[Array, 's']"
-    has_ended: "Bool[Array, 's']"
-    is_live: "Bool[Array, 's']"
+    length: Int[Array, " s"]
+    has_ended: Bool[Array, " s"]
+    is_live: Bool[Array, " s"]
 
 
 @functools.partial(jax.jit, static_argnames=("settings", "slots", "prompt_tokens", "steps"))
-def empty(settings: ModelSettings, *, keys: "Array", slots: int, prompt_tokens: int, steps: int) -> Slots:
-    """Free slots for prompts and completions of at most `prompt_tokens` and `steps` tokens; `keys` gives their type."""
+def empty_slots(settings: ModelSettings, *, keys: Array, slots: int, prompt_tokens: int, steps: int) -> Slots:
+    """Return free slots with room for prompts and completions of that many tokens; `keys` gives the type of keys."""
     past = tuple(
-        kv_cache.empty(settings, rows=slots, columns=kv_cache.columns(prompt_tokens + steps, window))
+        kv_cache.empty_cache(settings, rows=slots, columns=kv_cache.cache_columns(prompt_tokens + steps, window))
         for window in decoder.layer_windows(settings)
     )
     return Slots(
@@ -57,15 +63,15 @@ def empty(settings: ModelSettings, *, keys: "Array", slots: int, prompt_tokens: 
         prompt_length=jnp.ones(slots, jnp.int32),
         logits=jnp.zeros((slots, settings.vocabulary), jnp.float32),
         past=past,
-        done=sampling.begun(slots, steps)._replace(has_ended=jnp.ones(slots, bool)),
+        done=sampling.empty_completions(slots, steps)._replace(has_ended=jnp.ones(slots, bool)),
     )
 
 
 @functools.partial(jax.jit, static_argnames="settings")
-def prefill(
-    params: decoder.Params, settings: ModelSettings, *, prompt: "Int[Array, 'p']", length: "Int[Array, '']"
+def prefill_prompt(
+    params: decoder.Params, settings: ModelSettings, *, prompt: Int[Array, " p"], length: Int[Array, ""]
 ) -> Prefilled:
-    """Runs the first `length` tokens of a prompt that is padded on the right."""
+    """Run the first `length` tokens of a prompt that is padded on the right."""
     positions = jnp.arange(len(prompt))[None]
     is_real = positions < length
     hidden, kept = decoder.hidden_states(
@@ -79,27 +85,27 @@ def prefill(
 
 
 @functools.partial(jax.jit, donate_argnums=0)
-def fill(
+def fill_slots(
     slots: Slots,
     prompt: Prefilled,
     *,
-    keys: "Array",
-    targets: "Int[Array, 's']",
-    samples: "Int[Array, 's']",
-    count: "Int[Array, '']",
+    keys: Array,
+    targets: Int[Array, " s"],
+    samples: Int[Array, " s"],
+    count: Int[Array, ""],
 ) -> Slots:
-    """Starts rollouts of one prompt: the one with key `keys[samples[i]]` in slot `targets[i]`, for i < count."""
+    """Start rollouts of one prompt: the one with key `keys[samples[i]]` in slot `targets[i]`, for i < count."""
     rows = jnp.where(jnp.arange(len(targets)) < count, targets, len(targets))
 
-    def start(old: "Array", new: "Array") -> "Array":
+    def start(old: Array, new: Array) -> Array:
         return old.at[rows].set(new, mode="drop")
 
     rings = [
-        kv_cache.ring(jax.tree.map(lambda part, n=n: part[n], prompt.kept), prompt.length, old.columns)
+        kv_cache.ring_of_prompt(jax.tree.map(lambda part, n=n: part[n], prompt.kept), prompt.length, old.columns)
         for n, old in enumerate(slots.past)
     ]
 
-    def copy(i: "Int[Array, '']", past: tuple[kv_cache.KeyValue, ...]) -> tuple[kv_cache.KeyValue, ...]:
+    def copy(i: Int[Array, ""], past: tuple[kv_cache.KeyValue, ...]) -> tuple[kv_cache.KeyValue, ...]:
         return tuple(kv_cache.copy_row(old, row, targets[i]) for old, row in zip(past, rings, strict=True))
 
     return Slots(
@@ -112,39 +118,49 @@ def fill(
 
 
 @functools.partial(jax.jit, donate_argnums=0)
-def release(slots: Slots, is_released: "Bool[Array, 's']") -> Slots:
-    """Ends the rollouts in the given slots where they are."""
+def release_slots(slots: Slots, is_released: Bool[Array, " s"]) -> Slots:
+    """End the rollouts in the given slots where they are."""
     return slots._replace(done=slots.done._replace(has_ended=slots.done.has_ended | is_released))
 
 
 @functools.partial(jax.jit, donate_argnums=0, static_argnames=("settings", "end_token", "block"))
-def advance(
+def advance_slots(
     slots: Slots,
     params: decoder.Params,
     settings: ModelSettings,
     *,
-    temperature: "float | Float[Array, '']",
-    waits: "bool | Bool[Array, '']",
+    temperature: float | Float[Array, ""],
+    waits: bool | Bool[Array, ""],
     end_token: int,
     block: int,
 ) -> tuple[Slots, Progress]:
-    """Up to `block` tokens in every live slot; stops early once none is live, or one is free while a rollout waits.
+    """Decode up to `block` tokens in every live slot; stop early once none is live, or one is free while one waits.
 
-    `params` are `decoder.unstacked`.
+    Args:
+      slots: donated.
+      params: the weights, from `token_step.unstack_layers`.
+      settings: shape of the decoder.
+      temperature: of sampling.
+      waits: whether a rollout waits for a free slot.
+      end_token: the id that ends a completion.
+      block: tokens of each slot, at most.
+
+    Returns:
+      The slots, and what the host asks of them.
     """
 
-    def goes_on(state: tuple) -> "Bool[Array, '']":
+    def goes_on(state: tuple) -> Bool[Array, ""]:
         n, slots = state
         live = sampling.is_live(slots.done)
         return (n < block) & live.any() & (live.all() | ~jnp.asarray(waits))
 
     def step(state: tuple) -> tuple:
         n, slots = state
-        token, log_prob = sampling.draw(slots.keys, slots.done.length, slots.logits / temperature)
-        logits, past = decoder.decode(
+        token, log_prob = sampling.sample_tokens(slots.keys, slots.done.length, slots.logits / temperature)
+        logits, past = token_step.decode_token(
             params, settings, tokens=token, positions=slots.prompt_length + slots.done.length, past=slots.past
         )
-        done = sampling.record(slots.done, token, log_prob, end_token=end_token)
+        done = sampling.append_tokens(slots.done, token, log_prob, end_token=end_token)
         return n + 1, slots._replace(logits=logits, past=past, done=done)
 
     _, slots = jax.lax.while_loop(goes_on, step, (jnp.int32(0), slots))
@@ -152,6 +168,6 @@ def advance(
 
 
 @jax.jit
-def completion(done: sampling.Completions, slot: "Int[Array, '']") -> tuple["Int[Array, 't']", "Float[Array, 't']"]:
-    """Tokens and log-probabilities in one slot, with their padding."""
+def completion_in_slot(done: sampling.Completions, slot: Int[Array, ""]) -> tuple[Int[Array, " t"], Float[Array, " t"]]:
+    """Return the tokens and log-probabilities in one slot, with their padding."""
     return done.tokens[slot], done.log_prob[slot]

@@ -41,7 +41,7 @@ Config = Mapping[str, typing.Any]
 
 
 def settings_from_config(config: Config) -> ModelSettings:
-    """The decoder that a `config.json` describes; raises SettingsError, in one line, for one that it cannot be."""
+    """Return the decoder that a `config.json` describes; raise SettingsError for one that it cannot be."""
     kind = _field(config, "model_type")
     if kind not in MODEL_TYPES:
         raise SettingsError(f"model_type = {kind!r}: expected one of {', '.join(MODEL_TYPES)}")
@@ -67,7 +67,7 @@ def settings_from_config(config: Config) -> ModelSettings:
 
 
 def config_from_settings(settings: ModelSettings) -> dict[str, typing.Any]:
-    """The `config.json` of a decoder: inverse of `settings_from_config` for all that says what the model computes."""
+    """Return the `config.json` of a decoder: inverse of `settings_from_config` in all that decides what is computed."""
     c = settings
     windows = set(decoder.layer_windows(c))
     local = "mistral" if windows == {c.window} else "cwm"
@@ -134,7 +134,7 @@ def _scaling(settings: ModelSettings, kind: str) -> dict[str, typing.Any] | None
 
 
 def _windows(config: Config, kind: str) -> dict[str, int]:
-    """The window and which layers are global, found among the patterns that `ModelSettings` has."""
+    """Find the window and the global layers among the patterns that `ModelSettings` has."""
     window = config.get("sliding_window")
     if kind == "llama" or not window or (kind == "qwen2" and not config.get("use_sliding_window", False)):
         return {}
@@ -146,14 +146,14 @@ def _windows(config: Config, kind: str) -> dict[str, int]:
     first = is_global.index(False) if False in is_global else layers
     later = [layer for layer in range(first, layers) if is_global[layer]]
     every = later[0] if later and first == 1 else 0
-    found = {"window": window, "global_every": every, "global_first": 0 if every else first}
-    if is_global != [layer < found["global_first"] or (every > 0 and layer % every == 0) for layer in range(layers)]:
+    fields = {"window": window, "global_every": every, "global_first": 0 if every else first}
+    if is_global != [layer < fields["global_first"] or (every > 0 and layer % every == 0) for layer in range(layers)]:
         raise SettingsError("layer_types: expected global layers at regular distances from the first, or first of all")
-    return found
+    return fields
 
 
 def _default_layer_types(config: Config, kind: str, layers: int) -> list[str]:
-    """What the model class of each type does where the file names no `layer_types`."""
+    """Return what the model class of each type does where the file names no `layer_types`."""
     if kind == "cwm":
         return [FULL if layer % 4 == 0 else SLIDING for layer in range(layers)]
     first = _field(config, "max_window_layers") if kind == "qwen2" else 0

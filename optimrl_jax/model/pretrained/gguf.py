@@ -14,6 +14,7 @@ from gguf import quants
 
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.errors import SettingsError, UserError
+from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import hugging_face
 from optimrl_jax.model.pretrained.names import GGUF
@@ -39,10 +40,11 @@ INTERLEAVED = ("attn_q", "attn_k")
 def load_gguf(
     path: str | pathlib.Path, *, dtype: str = "float32", placement: hugging_face.Placement | None = None
 ) -> tuple[ModelSettings, decoder.Params, tokenizer_lib.Tokenizer]:
-    """Settings, parameters (dequantized one tensor at a time) and tokenizer of a GGUF file.
+    """Read settings, parameters (dequantized one tensor at a time) and tokenizer of a GGUF file.
 
-    Raises UserError, in one line, for a file that is none, another architecture, tensors that do not fit, or a
-    tokenizer that is not a byte-level BPE split like SmolLM2's.
+    Raises:
+      UserError: in one line, for a file that is none, another architecture, tensors that do not fit, or a tokenizer
+        that is not a byte-level BPE split like SmolLM2's.
     """
     path = pathlib.Path(path)
     reader = _reader(path)
@@ -72,7 +74,7 @@ def _tokenizer(reader: gguf.GGUFReader, path: pathlib.Path) -> tokenizer_lib.Tok
     )
     model.decoder = tokenizers.decoders.ByteLevel()
     model.add_special_tokens([token for token, kind in zip(tokens, kinds, strict=True) if kind == CONTROL])
-    return tokenizer_lib.foreign(model, source=str(path))
+    return tokenizer_lib.adopt_tokenizer(model, source=str(path))
 
 
 class _Tensors:
@@ -87,11 +89,11 @@ class _Tensors:
     def tensor(self, name: str) -> np.ndarray:
         tensor = self._tensors[name]
         values = quants.dequantize(tensor.data, tensor.tensor_type).reshape(self.shapes[name])
-        return in_halves(values, self._head_width) if any(part in name for part in INTERLEAVED) else values
+        return undo_interleaving(values, self._head_width) if any(part in name for part in INTERLEAVED) else values
 
 
-def in_halves(rows: np.ndarray, head_width: int) -> np.ndarray:
-    """Rows [n d, w] of each head from the order 0, d/2, 1, d/2 + 1, ... back to 0, 1, 2, ..."""
+def undo_interleaving(rows: np.ndarray, head_width: int) -> np.ndarray:
+    """Put the rows `[n d, w]` of each head from the order 0, d/2, 1, d/2 + 1, ... back to 0, 1, 2, ..."""
     return rows.reshape(-1, head_width // 2, 2, rows.shape[-1]).swapaxes(1, 2).reshape(rows.shape)
 
 
@@ -105,9 +107,9 @@ def _reader(path: pathlib.Path) -> gguf.GGUFReader:
 
 
 def _settings(reader: gguf.GGUFReader, path: pathlib.Path) -> ModelSettings:
-    found = _field(reader, "general.architecture", path)
-    if found != ARCHITECTURE:
-        raise UserError(f"{path}, architecture {found!r}: expected {ARCHITECTURE!r}")
+    architecture = _field(reader, "general.architecture", path)
+    if architecture != ARCHITECTURE:
+        raise UserError(f"{path}, architecture {architecture!r}: expected {ARCHITECTURE!r}")
     scaling = [name for name in reader.fields if name.startswith("llama.rope.scaling.")]
     if scaling:
         raise UserError(f"{path}: expected no {scaling[0]}")

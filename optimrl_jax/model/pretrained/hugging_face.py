@@ -33,7 +33,8 @@ Placement = Callable[[str], jax.sharding.Sharding]
 class TensorSource(typing.Protocol):
     """Where tensors come from: shapes by name, and one tensor at a time."""
 
-    shapes: Mapping[str, tuple[int, ...]]
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
 
     def tensor(self, name: str) -> np.ndarray: ...
 
@@ -41,16 +42,22 @@ class TensorSource(typing.Protocol):
 def load_hugging_face(
     directory: str | pathlib.Path, *, dtype: str = "float32", placement: Placement | None = None
 ) -> tuple[ModelSettings, decoder.Params]:
-    """Settings and parameters of a checkpoint; NumPy arrays of `dtype`, or where `placement` says by parameter path.
+    """Read the settings and parameters of a checkpoint.
 
-    For a mesh, `placement=lambda path: NamedSharding(mesh, spec_of(path))` with the rules of `distributed.sharding`.
-    Raises UserError, in one line, for a missing file, an unknown model type or field, and a missing, unknown or
-    misshapen tensor.
+    Args:
+      directory: holds `config.json` and safetensors, sharded or not.
+      dtype: of the parameters, whatever the type of the file.
+      placement: the sharding of each parameter by its path; without it they are NumPy arrays. For a mesh:
+        `lambda path: NamedSharding(mesh, spec_of(path))` with the rules of `distributed.sharding`.
+
+    Raises:
+      UserError: in one line, for a missing file, an unknown model type or field, and a missing, unknown or misshapen
+        tensor.
     """
     path = pathlib.Path(directory)
     settings = read_model_settings(path)
     with contextlib.ExitStack() as files:
-        stored = _Files({file.name: _opened(file, files) for file in _weight_files(path)})
+        stored = _Files({file.name: _open_tensors(file, files) for file in _weight_files(path)})
         params = assemble_parameters(
             settings, stored, names=HUGGING_FACE, source=path, dtype=dtype, placement=placement
         )
@@ -58,7 +65,7 @@ def load_hugging_face(
 
 
 def read_model_settings(directory: pathlib.Path) -> ModelSettings:
-    """The decoder that `config.json` describes; raises UserError where there is none that fits."""
+    """Return the decoder that `config.json` describes; raise UserError where there is none that fits."""
     path = directory / CONFIG_FILE
     try:
         return settings_from_config(_json(path))
@@ -75,7 +82,13 @@ def assemble_parameters(
     dtype: str,
     placement: Placement | None,
 ) -> decoder.Params:
-    """The parameters of `settings` out of `stored`, whose tensors are named by `names`; UserError where they differ."""
+    """Assemble the parameters of `settings` out of `stored`, whose tensors are named by `names`.
+
+    Only one stacked parameter is in host memory at a time where `placement` sends it away.
+
+    Raises:
+      UserError: where a tensor is missing, unknown or misshapen, naming `source`.
+    """
     parameters = stored_parameters(settings)
     _require_equal(parameters, stored, names, source)
     params: decoder.Params = {}
@@ -100,10 +113,19 @@ def save_hugging_face(
     shard_bytes: int = SHARD_BYTES,
     dtype: str = "float32",
 ) -> None:
-    """Writes a checkpoint that `transformers` reads; only one shard of at most `shard_bytes` is copied at a time.
+    """Write a checkpoint that `transformers` reads; only one shard is copied at a time.
 
-    A tensor larger than that has a shard of its own. `config.json` comes last: what has none is no checkpoint. Raises
-    UserError where the directory already holds weights.
+    `config.json` comes last: what has none is no checkpoint.
+
+    Args:
+      directory: made where it does not exist.
+      settings: shape of the decoder.
+      params: parameters with stacked layers.
+      shard_bytes: the most that a file holds; a larger tensor has one of its own.
+      dtype: of the stored tensors.
+
+    Raises:
+      UserError: where the directory already holds weights.
     """
     path = pathlib.Path(directory)
     path.mkdir(parents=True, exist_ok=True)
@@ -125,7 +147,7 @@ def save_hugging_face(
 class _Files:
     """Open safetensors files as one mapping from tensor names."""
 
-    def __init__(self, files: Mapping[str, typing.Any]) -> None:
+    def __init__(self, files: Mapping[str, safetensors.safe_open]) -> None:
         self._owner = {name: file for file in files.values() for name in file.keys()}  # noqa: SIM118 - no iterator
         self.shapes = {name: tuple(file.get_slice(name).get_shape()) for name, file in self._owner.items()}
 
@@ -133,7 +155,7 @@ class _Files:
         return self._owner[name].get_tensor(name)
 
 
-def _opened(path: pathlib.Path, files: contextlib.ExitStack) -> typing.Any:
+def _open_tensors(path: pathlib.Path, files: contextlib.ExitStack) -> safetensors.safe_open:
     try:
         return files.enter_context(safetensors.safe_open(str(path), framework="numpy"))
     except (OSError, safetensors.SafetensorError) as error:
@@ -141,7 +163,7 @@ def _opened(path: pathlib.Path, files: contextlib.ExitStack) -> typing.Any:
 
 
 def _weight_files(path: pathlib.Path) -> list[pathlib.Path]:
-    """The single file, or every shard that the index names."""
+    """List the single file, or every shard that the index names."""
     if not (path / INDEX_FILE).exists():
         return [path / SINGLE_FILE]
     weight_map = _json(path / INDEX_FILE).get("weight_map")
@@ -154,10 +176,10 @@ def _require_equal(
     parameters: Iterable[StoredParameter], stored: TensorSource, names: Mapping[str, str], source: pathlib.Path
 ) -> None:
     wanted = {name: parameter.stored_shape for parameter in parameters for name in parameter.stored_names(names)}
-    for problem, found in (("missing", wanted.keys() - stored.shapes), ("unknown", stored.shapes.keys() - wanted)):
-        if found:
-            rest = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            raise UserError(f"{source}, {problem} tensor {min(found)}{rest}: expected those of its configuration")
+    for problem, different in (("missing", wanted.keys() - stored.shapes), ("unknown", stored.shapes.keys() - wanted)):
+        if different:
+            rest = f" and {len(different) - 1} more" if len(different) > 1 else ""
+            raise UserError(f"{source}, {problem} tensor {min(different)}{rest}: expected those of its configuration")
     for name, shape in wanted.items():
         if stored.shapes[name] != shape:
             raise UserError(f"{source}, {name} has shape {stored.shapes[name]}: expected {shape}")
@@ -180,7 +202,7 @@ def _shards(
 
 
 def _tensor(params: decoder.Params, parameter: StoredParameter, layer: int | None, kind: np.dtype) -> np.ndarray:
-    whole = params
+    whole: typing.Any = params
     for name in parameter.path.split("/"):
         whole = whole[name]
     values = np.asarray(whole if layer is None else whole[layer])
@@ -197,11 +219,11 @@ def _shard_file(number: int, total: int) -> str:
 
 def _json(path: pathlib.Path) -> dict[str, typing.Any]:
     try:
-        found = json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except OSError:
         raise UserError(f"{path}: expected the file of a Hugging Face checkpoint") from None
     except ValueError as error:
         raise UserError(f"{path}: expected JSON ({error})") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise UserError(f"{path}: expected a JSON object")
-    return found
+    return content

@@ -51,7 +51,14 @@ GGUF: Mapping[str, str] = {
 
 @dataclasses.dataclass(frozen=True)
 class StoredParameter:
-    """One parameter of the decoder: its path, the shape of one layer of it here and in a checkpoint."""
+    """One parameter of the decoder, here and in a checkpoint.
+
+    Attributes:
+      path: names of the nested parameters, joined by slashes.
+      shape: of one layer of it, here.
+      stored_shape: of one layer of it, in a checkpoint.
+      layers: how many there are; None for a parameter outside the layers.
+    """
 
     path: str
     shape: tuple[int, ...]
@@ -60,24 +67,24 @@ class StoredParameter:
 
     @property
     def stacked_shape(self) -> tuple[int, ...]:
-        """Shape of the whole parameter: the layer axis first, where there is one."""
+        """Return the shape of the whole parameter: the layer axis first, where there is one."""
         return self.shape if self.layers is None else (self.layers, *self.shape)
 
     def stored_names(self, names: Mapping[str, str]) -> list[str]:
-        """Names of its tensors in a checkpoint: one for each layer, or a single one."""
+        """List the names of its tensors in a checkpoint: one for each layer, or a single one."""
         return [names[self.path].format(layer=layer) for layer in range(self.layers or 1)]
 
     def from_stored(self, tensor: np.ndarray) -> np.ndarray:
-        """One layer of the parameter, a view where possible, from a tensor of `stored_shape`."""
+        """Return one layer of the parameter, a view where possible, from a tensor of `stored_shape`."""
         return tensor if self.path == "embedding" else tensor.T.reshape(self.shape)
 
     def to_stored(self, values: np.ndarray) -> np.ndarray:
-        """The inverse of `from_stored`."""
+        """Invert `from_stored`."""
         return values if self.path == "embedding" else values.reshape(self.stored_shape[::-1]).T
 
 
 def stored_parameters(settings: ModelSettings) -> list[StoredParameter]:
-    """Every parameter of a decoder of this shape, in the order of `HUGGING_FACE`."""
+    """List every parameter of a decoder of this shape, in the order of `HUGGING_FACE`."""
     c = settings
     shapes = {
         "embedding": (c.vocabulary, c.width),

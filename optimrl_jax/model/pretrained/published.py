@@ -33,24 +33,29 @@ class Pretrained:
 
 
 def names_published_weights(source: str) -> bool:
-    """Whether a setting names published weights rather than the workdir of a job."""
+    """Say whether a setting names published weights rather than the workdir of a job."""
     path = pathlib.Path(source)
     return source.startswith(PACKAGE) or source.endswith(SUFFIX) or (path / hugging_face.CONFIG_FILE).exists()
 
 
 def load_published(source: str, model: ModelSettings) -> Pretrained:
-    """The weights that `source` names, with their tokenizer; `model` says how they are computed, not their shape.
+    """Read the weights that `source` names, with their tokenizer.
 
-    Raises UserError, in one line, where they are missing or broken, or the tokenizer does not fit the embedding.
+    Args:
+      source: a directory, a GGUF file, or `gguf:PACKAGE`.
+      model: how they are computed; their shape comes from the weights.
+
+    Raises:
+      UserError: in one line, where they are missing or broken, or the tokenizer does not fit the embedding.
     """
     if source.startswith(PACKAGE) or source.endswith(SUFFIX):
-        path = _carried(source.removeprefix(PACKAGE)) if source.startswith(PACKAGE) else pathlib.Path(source)
+        path = find_carried(source.removeprefix(PACKAGE)) if source.startswith(PACKAGE) else pathlib.Path(source)
         settings, params, tokenizer = gguf.load_gguf(path)
     else:
         path = pathlib.Path(source)
         # First, so that a path without weights is not reported as one without tokenizer.
         hugging_face.read_model_settings(path)
-        tokenizer = tokenizer_lib.load(path)
+        tokenizer = tokenizer_lib.load_tokenizer(path)
         settings, params = hugging_face.load_hugging_face(path)
     if tokenizer.size > settings.vocabulary:
         raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
@@ -58,11 +63,12 @@ def load_published(source: str, model: ModelSettings) -> Pretrained:
     return Pretrained(dataclasses.replace(model, **shape), params, tokenizer)
 
 
-def _carried(package: str) -> pathlib.Path:
-    found = importlib.util.find_spec(package.replace("-", "_"))
-    if found is None or not found.submodule_search_locations:
+def find_carried(package: str) -> pathlib.Path:
+    """Return the only GGUF file in an installed package; raise UserError where there is not exactly one."""
+    spec = importlib.util.find_spec(package.replace("-", "_"))
+    if spec is None or not spec.submodule_search_locations:
         raise UserError(f"{PACKAGE}{package}: expected an installed package that carries a GGUF file")
-    files = [file for folder in found.submodule_search_locations for file in pathlib.Path(folder).glob(f"*{SUFFIX}")]
+    files = [file for folder in spec.submodule_search_locations for file in pathlib.Path(folder).glob(f"*{SUFFIX}")]
     if len(files) != 1:
         raise UserError(f"{PACKAGE}{package}: expected one GGUF file in it, found {len(files)}")
     return files[0]

@@ -5,6 +5,7 @@ Pure. Numbers are those of the `config.json` that is published with each base mo
 
 import dataclasses
 import types
+import typing
 
 from optimrl_jax.settings import ModelSettings
 
@@ -15,14 +16,16 @@ _LLAMA3 = dataclasses.replace(_LLAMA, vocabulary=128_256, rope_theta=5e5, rope_s
 
 
 def _shape(
-    start: ModelSettings, width: int, layers: int, heads: int, kv_heads: int, mlp_width: int, **other: object
+    start: ModelSettings, width: int, layers: int, heads: int, kv_heads: int, mlp_width: int, **other: typing.Any
 ) -> ModelSettings:
     return dataclasses.replace(
         start, width=width, layers=layers, heads=heads, kv_heads=kv_heads, mlp_width=mlp_width, **other
     )
 
 
-def _large_qwen(width: int, layers: int, heads: int, kv_heads: int, mlp_width: int, **other: object) -> ModelSettings:
+def _large_qwen(
+    width: int, layers: int, heads: int, kv_heads: int, mlp_width: int, **other: typing.Any
+) -> ModelSettings:
     """From 7B on the table is padded further and the output layer is a table of its own."""
     return _shape(
         _QWEN, width, layers, heads, kv_heads, mlp_width, vocabulary=152_064, has_tied_embeddings=False, **other

@@ -60,7 +60,9 @@ def main() -> None:
     shape = json.loads(sys.argv[1])
     settings = settings_of(shape)
     tokenizer = tokenizer_of(settings.model.vocabulary)
-    learner = Learner(decoder.initial(settings.model, arrays.stream_key(0, "parameters")), settings.model, settings)
+    learner = Learner(
+        decoder.initial_params(settings.model, arrays.stream_key(0, "parameters")), settings.model, settings
+    )
     for update in range(shape["updates"]):
         if not sys.stdin.readline():
             return

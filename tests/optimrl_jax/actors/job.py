@@ -87,7 +87,7 @@ def training(
     learner.directory, learner.stops_at = multihost.process_directory(directory), stops_at
     source = AsyncRollouts(
         learner.trainer.state.params,
-        stream=stream.single_problems(range(len(RECORDS)), seed=0, part=multihost.process_index_and_count()),
+        stream=stream.problem_stream(range(len(RECORDS)), seed=0, part=multihost.process_index_and_count()),
         settings=settings,
         vocabulary=MODEL.vocabulary,
         job=JOB,
@@ -103,7 +103,7 @@ def sync_loop(
 ) -> TrainingLoop:
     """The same job with one actor that takes turns with the learner."""
     directory.mkdir(exist_ok=True)
-    problems = stream.problems(range(len(RECORDS)), batch=settings.grpo.problems, seed=0)
+    problems = stream.problem_batches(range(len(RECORDS)), batch=settings.grpo.problems, seed=0)
     source = SyncRollouts(actor(settings, executor), stream=problems, settings=settings.grpo)
     learner = learner or Learner(POLICY.params, MODEL, settings)
     return TrainingLoop(source, learner, workdir=directory, settings=settings.grpo)

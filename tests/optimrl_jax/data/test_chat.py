@@ -7,7 +7,7 @@ from optimrl_jax.data import chat, prompts, tokenizer
 from optimrl_jax.errors import UserError
 from tests.optimrl_jax.data import conversations
 
-TEMPLATE = chat.template_of({"chat_template": conversations.CHATML, "eos_token": {"content": "<|endoftext|>"}})
+TEMPLATE = chat.chat_template_of({"chat_template": conversations.CHATML, "eos_token": {"content": "<|endoftext|>"}})
 TURNS = [
     *conversations.conversation("Read n.", "print(1)"),
     *conversations.conversation("Faster.", "<think>a</think>2"),
@@ -15,11 +15,11 @@ TURNS = [
 
 
 def template(source, **special):
-    return chat.template_of({"chat_template": source, **special})
+    return chat.chat_template_of({"chat_template": source, **special})
 
 
 def test_only_what_the_assistant_says_is_trained_up_to_the_end_of_its_turn():
-    pieces = chat.spans(TEMPLATE, TURNS)
+    pieces = chat.trained_spans(TEMPLATE, TURNS)
     assert [text for text, is_trained in pieces if is_trained] == ["print(1)<|im_end|>", "<think>a</think>2<|im_end|>"]
     assert "".join(text for text, _ in pieces) == TEMPLATE.render(TURNS, asks=False)
     assert pieces[0] == (
@@ -29,8 +29,8 @@ def test_only_what_the_assistant_says_is_trained_up_to_the_end_of_its_turn():
 
 
 def test_weights_stand_at_the_tokens_of_the_trained_pieces(tmp_path):
-    own = tokenizer.load(conversations.tokenizer_files(tmp_path))
-    example = chat.encode(own.template, TURNS, tokenize=own.encode)
+    own = tokenizer.load_tokenizer(conversations.tokenizer_files(tmp_path))
+    example = chat.encode_conversation(own.template, TURNS, tokenize=own.encode)
     assert example.tokens.shape == example.weight.shape
     trained = example.tokens[example.weight == 1]
     assert own.decode(trained) == "print(1)<think>a</think>2"
@@ -41,32 +41,32 @@ def test_weights_stand_at_the_tokens_of_the_trained_pieces(tmp_path):
 
 
 def test_prompt_and_completion_of_a_chat_model_are_its_example(tmp_path):
-    own = tokenizer.load(conversations.tokenizer_files(tmp_path))
+    own = tokenizer.load_tokenizer(conversations.tokenizer_files(tmp_path))
     fenced = "```python\nprint(1)\n```"
-    example = chat.encode(own.template, conversations.conversation("Read n.", fenced), tokenize=own.encode)
-    prompt, completion = prompts.prompt(own, " Read n.\n"), prompts.completion(own, "print(1)")
+    example = chat.encode_conversation(own.template, conversations.conversation("Read n.", fenced), tokenize=own.encode)
+    prompt, completion = prompts.encode_prompt(own, " Read n.\n"), prompts.encode_completion(own, "print(1)")
     length = len(prompt) + len(completion)
     np.testing.assert_array_equal(example.tokens[:length], np.concatenate([prompt, completion]))
     assert (example.weight[:length] == np.repeat([0, 1], [len(prompt), len(completion)])).all()
     assert not example.weight[length:].any()
-    assert prompts.program_of(own.decode(completion)) == "print(1)\n"
+    assert prompts.extract_program(own.decode(completion)) == "print(1)\n"
 
 
 def test_a_saved_chat_tokenizer_comes_back(tmp_path):
-    own = tokenizer.load(conversations.tokenizer_files(tmp_path / "model"))
+    own = tokenizer.load_tokenizer(conversations.tokenizer_files(tmp_path / "model"))
     (tmp_path / "job").mkdir()
     own.save(tmp_path / "job")
-    back = tokenizer.load(tmp_path / "job")
+    back = tokenizer.load_tokenizer(tmp_path / "job")
     assert (back.template, back.end, back.pad, back.size) == (own.template, own.end, own.pad, own.size)
 
 
 def test_a_template_in_a_file_of_its_own_or_in_a_list_is_found(tmp_path):
     directory = conversations.tokenizer_files(tmp_path)
     (directory / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}")
-    found = tokenizer.load(directory).template
+    found = tokenizer.load_tokenizer(directory).template
     assert found.render(conversations.conversation("a", "b"), asks=False) == "a<|endoftext|>b<|endoftext|>"
     several = [{"name": "tools", "template": "x"}, {"name": "default", "template": "y"}]
-    assert chat.template_of({"chat_template": several}).source == "y"
+    assert chat.chat_template_of({"chat_template": several}).source == "y"
 
 
 def test_what_templates_use_is_there():
@@ -94,7 +94,7 @@ WRONG_TEMPLATES = [
 @pytest.mark.parametrize(("source", "message"), WRONG_TEMPLATES)
 def test_a_template_that_cannot_serve_is_refused(source, message):
     with pytest.raises(ValueError, match=message):
-        chat.spans(template(source), TURNS)
+        chat.trained_spans(template(source), TURNS)
 
 
 def test_a_template_that_drops_earlier_reasoning_is_refused_for_several_turns_only():
@@ -104,9 +104,9 @@ def test_a_template_that_drops_earlier_reasoning_is_refused_for_several_turns_on
         "{% if add_generation_prompt %}assistant:{% endif %}"
     )
     thinking = conversations.conversation("a", "<think>b</think>c")
-    assert chat.spans(template(source), thinking)[-1] == ("<think>b</think>c.", True)
+    assert chat.trained_spans(template(source), thinking)[-1] == ("<think>b</think>c.", True)
     with pytest.raises(ValueError, match="leaves earlier turns as they were"):
-        chat.spans(template(source), [*thinking, *thinking])
+        chat.trained_spans(template(source), [*thinking, *thinking])
 
 
 WRONG_MESSAGES = [
@@ -122,7 +122,7 @@ WRONG_MESSAGES = [
 @pytest.mark.parametrize(("value", "message"), WRONG_MESSAGES)
 def test_messages_that_are_no_conversation_are_refused(value, message):
     with pytest.raises(ValueError, match=message):
-        chat.checked(value)
+        chat.require_messages(value)
 
 
 WRONG_FILES = [
@@ -136,4 +136,4 @@ WRONG_FILES = [
 def test_tokenizer_files_without_a_usable_template_are_one_line(config, message, tmp_path):
     directory = conversations.tokenizer_files(tmp_path, **config)
     with pytest.raises(UserError, match=message):
-        tokenizer.load(directory)
+        tokenizer.load_tokenizer(directory)

@@ -14,7 +14,7 @@ from tests.optimrl_jax.data import conversations
 def counted(messages):
     """As many tokens as the answer says, all of them the number that the question is."""
     asked, answered = int(messages[0]["content"]), int(messages[-1]["content"])
-    return chat.Encoded(np.full(answered, asked, np.int32), np.ones(answered, np.float32))
+    return chat.EncodedExample(np.full(answered, asked, np.int32), np.ones(answered, np.float32))
 
 
 def talk(number, length=1):
@@ -22,9 +22,9 @@ def talk(number, length=1):
 
 
 def steps(paths, weights=(1.0, 3.0), *, batch=4, batch_tokens=0, longest=100, part=(0, 1)):
-    opened = mixes.sources(list(zip(map(str, paths), weights, strict=False)))
-    examples = mixes.stream(opened, weights[: len(opened)], encode=counted, seed=0, part=part)
-    return mixes.Steps(examples, batch=batch, batch_tokens=batch_tokens, longest=longest)
+    opened = mixes.open_mix(list(zip(map(str, paths), weights, strict=False)))
+    examples = mixes.stream_mix(opened, weights[: len(opened)], encode=counted, seed=0, part=part)
+    return mixes.ExampleSteps(examples, batch=batch, batch_tokens=batch_tokens, longest=longest)
 
 
 def numbers(step):
@@ -121,4 +121,4 @@ def test_files_that_cannot_serve_are_refused(tmp_path):
     ]
     for name, weight, kind, message in wrong:
         with pytest.raises(kind, match=message):
-            mixes.sources([(str(tmp_path / name), weight)])
+            mixes.open_mix([(str(tmp_path / name), weight)])

@@ -5,8 +5,8 @@ import pytest
 
 from optimrl_jax.data import prompts, tokenizer
 
-TOKENIZER = tokenizer.train(["print(1)\n```\n", "print(2)\n"], 300)
-TRAINED = tokenizer.train(["Read n. Print it.\n", "print(input())\n"], 300)
+TOKENIZER = tokenizer.train_tokenizer(["print(1)\n```\n", "print(2)\n"], 300)
+TRAINED = tokenizer.train_tokenizer(["Read n. Print it.\n", "print(input())\n"], 300)
 
 COMPLETIONS = [
     ("print(1)\n", "print(1)\n"),
@@ -32,16 +32,16 @@ COMPLETIONS = [
 
 @pytest.mark.parametrize(("text", "program"), COMPLETIONS)
 def test_the_last_filled_block_is_the_program(text, program):
-    assert prompts.program_of(text) == program
+    assert prompts.extract_program(text) == program
 
 
 def test_prompt_and_completion_are_closed_by_their_markers():
-    ids = prompts.prompt(TRAINED, "  Read n.\n")
+    ids = prompts.encode_prompt(TRAINED, "  Read n.\n")
     assert ids[-1] == TRAINED.program
     assert TRAINED.decode(ids) == "Read n."
-    ids = prompts.completion(TRAINED, "\nprint(input())")
+    ids = prompts.encode_completion(TRAINED, "\nprint(input())")
     assert ids[-1] == TRAINED.end
-    assert prompts.program_of(TRAINED.decode(ids)) == "print(input())\n"
+    assert prompts.extract_program(TRAINED.decode(ids)) == "print(input())\n"
 
 
 def length_of(text: str, *wanted: str, checked: int = 0) -> int | None:

@@ -8,7 +8,7 @@ from optimrl_jax.data import tokenizer
 from optimrl_jax.errors import UserError
 
 TEXTS = ["for i in range(n):\n    total += a[i]\nprint(total)\n", "Read n numbers and print their sum.\n"] * 3
-TRAINED = tokenizer.train(TEXTS, 360)
+TRAINED = tokenizer.train_tokenizer(TEXTS, 360)
 
 
 @settings(max_examples=150, deadline=None)
@@ -26,8 +26,8 @@ def test_special_tokens_written_out_in_a_statement_stay_text():
 
 def test_equal_texts_give_equal_tokenizers_and_files(tmp_path):
     TRAINED.save(tmp_path)
-    again = tokenizer.load(tmp_path)
-    assert again.model.to_str() == TRAINED.model.to_str() == tokenizer.train(TEXTS, 360).model.to_str()
+    again = tokenizer.load_tokenizer(tmp_path)
+    assert again.model.to_str() == TRAINED.model.to_str() == tokenizer.train_tokenizer(TEXTS, 360).model.to_str()
     assert (again.pad, again.end, again.program) == (TRAINED.pad, TRAINED.end, TRAINED.program)
 
 
@@ -39,7 +39,7 @@ def test_a_merge_may_reach_over_a_line_but_not_beyond():
 
 def test_a_missing_or_broken_file_is_one_clear_line(tmp_path):
     with pytest.raises(UserError, match="expected the tokenizer"):
-        tokenizer.load(tmp_path)
+        tokenizer.load_tokenizer(tmp_path)
     (tmp_path / tokenizer.FILE_NAME).write_text("{")
     with pytest.raises(UserError, match="expected a tokenizer file"):
-        tokenizer.load(tmp_path)
+        tokenizer.load_tokenizer(tmp_path)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax import arrays, settings, sft
-from optimrl_jax.data.corpus import of_mix
+from optimrl_jax.data.corpus import corpus_of_mix
 from optimrl_jax.distributed import multihost
 from optimrl_jax.errors import EXIT_USER_ERROR, SettingsError
 from optimrl_jax.grpo import loss
@@ -73,9 +73,9 @@ def test_a_job_of_two_processes_takes_the_examples_of_one_and_resumes(place):
     assert [line["step"] for line in lines] == [0, 1, 2, 3]
     policy = checkpoints.load_policy(place / "sft")
     own = freeze(settings.Settings, SFT | {"sft": SFT["sft"] | {"mix": [[str(place / "mix.jsonl"), 1.0]]}})
-    taken = of_mix(place / "sft", own)
+    taken = corpus_of_mix(place / "sft", own)
     packed, used = sft.pack_examples(next(taken.stream).examples, most=taken.microbatches, data=own.data)
-    params = decoder.initial(policy.settings, arrays.stream_key(own.seed, "parameters"))
+    params = decoder.initial_params(policy.settings, arrays.stream_key(own.seed, "parameters"))
     total = jax.jit(functools.partial(loss.supervised, settings=policy.settings))
     parts = [total(params, jax.tree.map(lambda x, index=index: x[index], packed))[1] for index in range(used)]
     expected = sum(part["loss"] for part in parts) / sum(part["tokens"] for part in parts)

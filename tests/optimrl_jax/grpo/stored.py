@@ -13,7 +13,7 @@ from tests.optimrl_jax.grpo.groups import SETTINGS
 from tests.optimrl_jax.model import tiny
 
 RECORDS = [records.record(name=f"case {name}") for name in "abc"]
-TOKENIZER = tokenizer.train([record.statement for record in RECORDS], 300)
+TOKENIZER = tokenizer.train_tokenizer([record.statement for record in RECORDS], 300)
 MODEL = dataclasses.replace(tiny.SETTINGS, vocabulary=TOKENIZER.size)
 POLICY = checkpoints.Policy(tiny.params(MODEL), MODEL, TOKENIZER)
 DATA = dataclasses.replace(SETTINGS.data, prompt_tokens=12, completion_tokens=8, row_tokens=32)

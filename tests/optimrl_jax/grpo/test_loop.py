@@ -34,7 +34,7 @@ def run(directory, *, stops_at: int = 0, data=DATA, **grpo):
     executor = StoredExecutor(stops_at)
     judge = rewarder.Rewarder(RECORDS, settings)
     learner = Learner(POLICY.params, MODEL, settings)
-    problems = stream.problems(range(len(RECORDS)), batch=recipe.problems, seed=0)
+    problems = stream.problem_batches(range(len(RECORDS)), batch=recipe.problems, seed=0)
     actor = Actor(POLICY, RECORDS, executor, judge=judge, settings=settings)
     source = SyncRollouts(actor, stream=problems, settings=recipe)
     TrainingLoop(source, learner, workdir=directory, settings=recipe).run()
@@ -72,7 +72,7 @@ def test_a_sampler_gives_the_same_programs_for_a_statement_whoever_comes_with_it
     assert [len(programs) for programs in together] == [3, 3, 3]
     assert sampler.sample(statements, 3, seed=5) == together
     assert sampler.sample(statements[:2], 3, seed=5) == together[:2]
-    assert max(len(prompts.prompt(TOKENIZER, statement)) for statement in statements) <= DATA.prompt_tokens
+    assert max(len(prompts.encode_prompt(TOKENIZER, statement)) for statement in statements) <= DATA.prompt_tokens
 
 
 def test_refilled_slots_sample_the_programs_of_batches_sampled_at_once():

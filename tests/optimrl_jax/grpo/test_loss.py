@@ -62,7 +62,7 @@ def test_the_loss_equals_a_loop_over_tokens_of_unpacked_rollouts():
 def test_gradients_of_packed_rows_equal_those_of_single_rollouts(shares_prompts):
     groups = [group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, -1, -1))]
     rows = packed_rows(groups, shares_prompts=shares_prompts)[0]
-    assert (rows.branches.max() > 1) == shares_prompts
+    assert (rows.suffixes.max() > 1) == shares_prompts
     params = moved()
     (value, _), together = OBJECTIVE(params, rows)
     # Rows of 12 tokens hold one rollout each.

@@ -11,7 +11,7 @@ from optimrl_jax.model.kv_cache import KeyValue
 
 def test_a_window_of_three_lets_a_token_see_exactly_three_keys():
     positions = np.arange(6)[None]
-    seen = attention.visible(positions, positions, window=3)
+    seen = attention.causal_mask(positions, positions, window=3)
     assert seen[0].sum(axis=1).tolist() == [1, 2, 3, 3, 3, 3]
     assert np.flatnonzero(seen[0, 5]).tolist() == [3, 4, 5]
 
@@ -19,15 +19,15 @@ def test_a_window_of_three_lets_a_token_see_exactly_three_keys():
 def test_segments_and_empty_slots_are_never_seen():
     positions = np.array([[0, 1, 0, 1]])
     segments = np.array([[1, 1, 2, 2]])
-    layout = attention.Layout(positions, segments, np.zeros_like(segments))
-    seen = attention.visible_in_rows(layout, layout)
+    layout = attention.TokenLayout(positions, segments, np.zeros_like(segments))
+    seen = attention.packed_mask(layout, layout)
     assert seen[0].astype(int).tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
     slots = np.array([[0, -1, 1, -1]])
-    assert attention.visible(np.array([[1]]), slots)[0].tolist() == [[True, False, True, False]]
+    assert attention.causal_mask(np.array([[1]]), slots)[0].tolist() == [[True, False, True, False]]
 
 
 def test_rotation_of_one_pair_is_a_rotation_in_the_plane():
-    by = attention.rotation(np.array([[3]]), attention.frequencies(2, 10_000.0))
+    by = attention.angles_of_positions(np.array([[3]]), attention.unscaled_frequencies(2, 10_000.0))
     turned = attention.rotate(jnp.array([[[[1.0, 0.0]]]]), by)[0, 0, 0]
     np.testing.assert_allclose(turned, [np.cos(3), np.sin(3)], rtol=1e-6)
 
@@ -35,11 +35,11 @@ def test_rotation_of_one_pair_is_a_rotation_in_the_plane():
 def test_scores_of_rotated_vectors_depend_on_distance_alone():
     draw = np.random.default_rng(0)
     q, k = draw.normal(size=(2, 1, 1, 1, 16)).astype(np.float32)
-    turns = attention.frequencies(16, 1e6)
+    turns = attention.unscaled_frequencies(16, 1e6)
 
     def score(query_at: int, key_at: int) -> float:
         turned = [
-            attention.rotate(jnp.asarray(x), attention.rotation(np.array([[at]]), turns))
+            attention.rotate(jnp.asarray(x), attention.angles_of_positions(np.array([[at]]), turns))
             for x, at in ((q, query_at), (k, key_at))
         ]
         return float(jnp.sum(turned[0] * turned[1]))
@@ -54,7 +54,7 @@ def test_attention_equals_a_loop_over_rows_heads_and_queries():
     query = draw.normal(size=(s, t, n, d)).astype(np.float32)
     key, value = draw.normal(size=(2, s, m, t, d)).astype(np.float32)
     seen = np.tril(np.ones((s, t, t), bool))
-    found = attention.attend(query, attention.Held(KeyValue(key.swapaxes(2, 3), value), seen))
+    found = attention.attend(query, attention.KVBlock(KeyValue(key.swapaxes(2, 3), value), seen))
     for row in range(s):
         for head in range(n):
             own_key, own_value = key[row, head // (n // m)], value[row, head // (n // m)]
@@ -66,14 +66,14 @@ def test_attention_equals_a_loop_over_rows_heads_and_queries():
 
 def test_attention_of_a_query_that_sees_nothing_is_finite_with_its_gradient():
     ones = jnp.ones((1, 2, 2, 4))
-    nothing = attention.Held(KeyValue(ones.swapaxes(2, 3), ones), jnp.zeros((1, 2, 2), bool))
+    nothing = attention.KVBlock(KeyValue(ones.swapaxes(2, 3), ones), jnp.zeros((1, 2, 2), bool))
     for parts in ([nothing], [nothing, nothing]):
         grads = jax.grad(lambda x, parts=parts: attention.attend(x, *parts).sum())(ones)
         assert np.isfinite(grads).all()
 
 
 @pytest.mark.parametrize("samples", [1, 3])
-def test_a_trunk_that_neighbours_share_counts_as_if_each_row_held_it(samples):
+def test_a_prefix_that_neighbours_share_counts_as_if_each_row_held_it(samples):
     draw = np.random.default_rng(2)
     b, t, n, m, d, shared, own = 2, 2, 4, 2, 8, 5, 3
     s = b * samples
@@ -83,12 +83,12 @@ def test_a_trunk_that_neighbours_share_counts_as_if_each_row_held_it(samples):
         key = draw.normal(size=(rows, m, d, columns)).astype(np.float32)
         return KeyValue(key, draw.normal(size=(rows, m, columns, d)).astype(np.float32))
 
-    trunk, branch = held(b, shared), held(s, own)
-    sees_trunk, sees_branch = draw.random((s, t, shared)) < 0.5, draw.random((s, t, own)) < 0.5
-    # One query sees nothing of the trunk, another nothing of its own.
-    sees_trunk[0, 0], sees_branch[0, 0, 0], sees_branch[-1, 1], sees_trunk[-1, 1, 0] = False, True, False, True
-    found = attention.attend(query, attention.Held(branch, sees_branch), attention.Held(trunk, sees_trunk))
-    each = [np.repeat(part, samples, axis=0) for part in trunk]
-    whole = KeyValue(*(np.concatenate(parts, axis) for *parts, axis in zip(each, branch, (3, 2), strict=True)))
-    expected = attention.attend(query, attention.Held(whole, np.concatenate([sees_trunk, sees_branch], axis=2)))
+    prefix, suffix = held(b, shared), held(s, own)
+    sees_prefix, sees_suffix = draw.random((s, t, shared)) < 0.5, draw.random((s, t, own)) < 0.5
+    # One query sees nothing of the prefix, another nothing of its own.
+    sees_prefix[0, 0], sees_suffix[0, 0, 0], sees_suffix[-1, 1], sees_prefix[-1, 1, 0] = False, True, False, True
+    found = attention.attend(query, attention.KVBlock(suffix, sees_suffix), attention.KVBlock(prefix, sees_prefix))
+    each = [np.repeat(part, samples, axis=0) for part in prefix]
+    whole = KeyValue(*(np.concatenate(parts, axis) for *parts, axis in zip(each, suffix, (3, 2), strict=True)))
+    expected = attention.attend(query, attention.KVBlock(whole, np.concatenate([sees_prefix, sees_suffix], axis=2)))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

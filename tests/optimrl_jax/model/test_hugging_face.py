@@ -61,7 +61,7 @@ def test_decoding_token_by_token_honours_the_window():
     settings, params = hugging_face.load_hugging_face(GOLDENS / "cwm")
     with np.load(GOLDENS / "cwm" / "expected.npz") as expected:
         tokens, logits = expected["tokens"], expected["logits"]
-    past = (kv_cache.empty(settings, rows=1, columns=32),) * settings.layers
+    past = (kv_cache.empty_cache(settings, rows=1, columns=32),) * settings.layers
     for at in range(32):
         found, past = tiny.decode(
             params,
@@ -134,7 +134,7 @@ def test_half_precision_files_are_read_and_written(tmp_path):
 def test_loading_and_saving_never_hold_a_second_copy(tmp_path):
     settings = dataclasses.replace(tiny.SETTINGS, layers=16, width=128, mlp_width=256, vocabulary=256)
     rng = np.random.default_rng(0)
-    shapes = decoder.abstract(settings)
+    shapes = decoder.abstract_params(settings)
     params = jax.tree.map(lambda x: rng.normal(size=x.shape).astype(np.float32), shapes)
     total = sum(x.nbytes for x in jax.tree.leaves(params))
     slack = total / 8
@@ -235,7 +235,7 @@ def test_missing_cut_and_occupied_directories_are_one_clear_line(tmp_path):
 @pytest.mark.parametrize("name", MODELS)
 def test_named_models_have_the_parameters_of_their_decoder_and_a_configuration(name):
     settings = MODELS[name]
-    tree = decoder.abstract(settings)
+    tree = decoder.abstract_params(settings)
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     shapes = {"/".join(key.key for key in path): leaf.shape for path, leaf in leaves}
     assert shapes == {each.path: each.stacked_shape for each in stored_parameters(settings)}

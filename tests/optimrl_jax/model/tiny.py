@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from optimrl_jax.model import decoder
+from optimrl_jax.model.generation import token_step
 from optimrl_jax.settings import ModelSettings
 
 SETTINGS = ModelSettings(
@@ -16,13 +17,13 @@ UNTIED = dataclasses.replace(SETTINGS, has_tied_embeddings=False, has_qkv_bias=F
 
 
 hidden_states = jax.jit(decoder.hidden_states, static_argnums=1)
-decode = jax.jit(decoder.decode, static_argnums=1)
+decode = jax.jit(token_step.decode_token, static_argnums=1)
 
 
 @functools.cache
 def params(settings: ModelSettings = SETTINGS, *, seed: int = 0, scale: float = 8.0) -> decoder.Params:
     """Random parameters with large embeddings and non-zero biases, so that distributions are far from uniform."""
-    tree = jax.jit(decoder.initial, static_argnums=0)(settings, jax.random.key(seed))
+    tree = jax.jit(decoder.initial_params, static_argnums=0)(settings, jax.random.key(seed))
     noise = jax.random.key(seed + 1)
 
     def spread(path: tuple, x: jax.Array) -> jax.Array:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from optimrl_jax.model import attention, decoder
+from optimrl_jax.model.generation import token_step
 from tests.optimrl_jax.model import tiny
 
 SETTINGS = dataclasses.replace(tiny.SETTINGS, layers=3, window=5, global_every=3)
@@ -14,13 +15,13 @@ SETTINGS = dataclasses.replace(tiny.SETTINGS, layers=3, window=5, global_every=3
 
 @jax.jit
 def _scores(tree: decoder.Params, tokens: jax.Array) -> jax.Array:
-    c, own = SETTINGS, decoder.unstacked(tree, SETTINGS)
+    c, own = SETTINGS, token_step.unstack_layers(tree, SETTINGS)
     positions = jnp.arange(len(tokens))[None]
-    by = attention.rotation(positions, attention.frequencies(c.head_width, c.rope_theta))
+    by = attention.angles_of_positions(positions, attention.unscaled_frequencies(c.head_width, c.rope_theta))
     x = own["embedding"][tokens][None]
     for layer, window in zip(own["layers"], decoder.layer_windows(c), strict=True):
-        seen = attention.visible(positions, positions, window=window)
-        x, _ = decoder.Block(c).apply({"params": layer}, x, by, seen)
+        seen = attention.causal_mask(positions, positions, window=window)
+        x, _ = decoder.Block(c).apply({"params": layer}, x, by, attention.Mask(seen, positions, positions))
     x = decoder.RMSNorm(c.norm_epsilon).apply({"params": own["final_norm"]}, x)
     return jax.nn.log_softmax(decoder.logits(own, x)[0])
 

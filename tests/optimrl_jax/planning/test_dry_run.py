@@ -28,7 +28,7 @@ def activations(own):
 
 def test_bytes_of_the_state_are_those_that_eight_devices_would_hold():
     abstract = sharding.build_abstract_mesh(OWN.mesh, micro_rows=8)
-    params = decoder.abstract(tiny.SETTINGS)
+    params = decoder.abstract_params(tiny.SETTINGS)
     placed = jax.tree.map(
         lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
         params,

@@ -1,0 +1,98 @@
+"""One more token in every row: the decoder as sampling runs it again and again, over caches instead of sequences.
+
+Pure. Between the prefill of a prompt (`decoder.hidden_states`) and the draw of the next token (`sampling`). Layers are
+unrolled: inside a scan each step would copy every cache.
+"""
+
+import typing
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from optimrl_jax.model import attention, decoder, kv_cache
+from optimrl_jax.model.decoder import Params
+from optimrl_jax.model.kv_cache import KeyValue
+from optimrl_jax.settings import ModelSettings
+
+
+def unstack_layers(params: Params, settings: ModelSettings) -> Params:
+    """Return parameters with a tuple of layers, and matrices in the type that they are used in.
+
+    Slicing and casting here, once, keeps both out of the loop over tokens. Norms stay as they are, in float32, and so
+    does what is unstacked already.
+    """
+    if isinstance(params["layers"], tuple):
+        return params
+    dtype = jnp.dtype(settings.compute_dtype)
+
+    def cast(path: tuple, x: Array) -> Array:
+        return x if path[-1].key == "scale" else x.astype(dtype)
+
+    params = jax.tree_util.tree_map_with_path(cast, params)
+    layers = (jax.tree.map(lambda stacked, n=n: stacked[n], params["layers"]) for n in range(settings.layers))
+    return {**params, "layers": tuple(layers)}
+
+
+class SharedPrefix(typing.NamedTuple):
+    """The cache of prompts, one row for every k neighbouring rows that decode.
+
+    Attributes:
+      past: keys and values of each layer, b rows.
+      key_positions: `[b, u]`, the position of each column, -1 where it is empty.
+    """
+
+    past: tuple[KeyValue, ...]
+    key_positions: Int[Array, "b u"]
+
+    def block(self, layer: int, positions: Int[Array, " s"], *, window: int) -> attention.KVBlock:
+        """Return what rows whose newest tokens stand at `positions` see of it in one layer."""
+        columns = jnp.repeat(self.key_positions, len(positions) // len(self.key_positions), axis=0)
+        return attention.KVBlock(self.past[layer], attention.causal_mask(positions[:, None], columns, window=window))
+
+
+def decode_token(
+    params: Params,
+    settings: ModelSettings,
+    *,
+    tokens: Int[Array, " s"],
+    positions: Int[Array, " s"],
+    past: tuple[KeyValue, ...],
+    key_positions: Int[Array, "s u"] | None = None,
+    slot: Int[Array, ""] | None = None,
+    prefix: SharedPrefix | None = None,
+) -> tuple[Float[Array, "s v"], tuple[KeyValue, ...]]:
+    """Run one token a row and write it into the caches.
+
+    Args:
+      params: parameters; `unstack_layers` them first where this is called in a loop.
+      settings: shape of the decoder.
+      tokens: `[s]` token ids.
+      positions: `[s]` their positions.
+      past: the cache of each layer.
+      key_positions: `[s, u]`, what the columns hold, the new token included; -1 marks empty columns. Without it the
+        caches are rings (`kv_cache.held_positions`) and each row writes where its position belongs.
+      slot: the column that all rows write; needed with `key_positions`.
+      prefix: what neighbouring rows also see, and share.
+
+    Returns:
+      Scores of the next token `[s, v]` in float32, and the caches with the new token.
+    """
+    c, unstacked = settings, unstack_layers(params, settings)
+    x = unstacked["embedding"][tokens][:, None].astype(jnp.dtype(c.compute_dtype))
+    rotation = attention.rotary_angles(positions[:, None], c)
+    kept = []
+    for n, (layer, old, window) in enumerate(zip(unstacked["layers"], past, decoder.layer_windows(c), strict=True)):
+        width = old.columns
+        columns = kv_cache.held_positions(positions, width) if key_positions is None else key_positions
+        visible = attention.causal_mask(positions[:, None], columns, window=window)
+        visibility = attention.Mask(visible, positions[:, None], columns)
+        if prefix is not None:
+            visibility = attention.PrefixedMask(visible, prefix.block(n, positions, window=window))
+        column = positions % width if slot is None else slot
+        step = decoder.Block(c).apply({"params": layer}, x, rotation, visibility, old, column)
+        x, new = typing.cast("tuple[Array, KeyValue]", step)
+        kept.append(new)
+    normal = decoder.RMSNorm(c.norm_epsilon).apply({"params": unstacked["final_norm"]}, x)
+    x = typing.cast(Array, normal)
+    return decoder.logits(unstacked, x[:, 0]), tuple(kept)
