@@ -5,6 +5,7 @@ megabytes and let filters look at all pairs at once.
 """
 
 import dataclasses
+import typing
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,7 +29,7 @@ class Matrices:
 
     __hash__ = None
 
-    def take(self, kept: Sequence[int], *, axis: int):
+    def take(self, kept: Sequence[int], *, axis: int) -> typing.Self:
         """The same for the given tests (axis 0) or solutions (axis 1) only."""
         index = np.asarray(kept, int)
         return type(self)(*(np.take(getattr(self, field.name), index, axis) for field in dataclasses.fields(self)))
@@ -98,24 +99,30 @@ def expand_rows(part: Executions, rows: Sequence[int], *, tests: int) -> Executi
     return whole
 
 
-def combine_rounds(rounds: Sequence[Executions]) -> Timings:
+def combine_rounds(rounds: Sequence[Executions], *, cap_s: float = SERVICE_CAP_S) -> Timings:
     """Timings from repeated executions of the same pairs.
 
     The status of a pair is the one that most of its executions had (the smaller value of `Status` on a tie), its
-    duration the median over those, capped at 10 s, and its standard deviation theirs (of a single run: the
-    instrument's own estimate). A timeout is stored as 10 s; a pair that never ran has duration 0 and no runs.
+    duration the median over those, and its standard deviation theirs (of a single run: the instrument's own estimate).
+    A pair that never ran has duration 0 and no runs.
+
+    Args:
+      rounds: executions [k, h] of the same tests and solutions; pairs that a round left out are not run.
+      cap_s: limit of one execution in this build, seconds: what a timeout is stored as, and no success exceeds.
     """
     status = np.stack([one.status for one in rounds])
     votes = np.stack([(status == value).sum(axis=0) for value in Status if value is not Status.NOT_RUN])
+    # A fault says nothing, so that one decided run outweighs any number of them.
+    votes[Status.FAULT] = np.minimum(votes[Status.FAULT], ~votes[: Status.FAULT].any(axis=0))
     winner = np.where(votes.any(axis=0), votes.argmax(axis=0), Status.NOT_RUN).astype(np.int8)
     agrees = (status == winner) & (winner != Status.NOT_RUN)
-    seconds = np.where(agrees, np.minimum(np.stack([one.wall_s for one in rounds]), SERVICE_CAP_S), np.nan)
+    seconds = np.where(agrees, np.minimum(np.stack([one.wall_s for one in rounds]), cap_s), np.nan)
     count = agrees.sum(axis=0)
     is_timeout, ran = winner == Status.TIMEOUT, count > 0
     own_std_s = np.where(agrees, np.stack([one.std_s for one in rounds]), 0).sum(axis=0)
     std_s = np.where(count > 1, _deviation(seconds, count), own_std_s)
     return Timings(
-        duration_s=np.where(is_timeout, SERVICE_CAP_S, _median(seconds, ran)).astype(np.float32),
+        duration_s=np.where(is_timeout, cap_s, _median(seconds, ran)).astype(np.float32),
         std_s=np.where(is_timeout, 0, std_s).astype(np.float32),
         runs=np.where(agrees, np.stack([one.runs for one in rounds]), 0).sum(axis=0).astype(np.int32),
         status=winner,

@@ -10,6 +10,7 @@ import apache_beam as beam
 from etils import epath
 
 from beam_pipelines import storage
+from beam_pipelines.generators import voting
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import KEPT, REJECTED
 from beam_pipelines.sandbox_session import Connection
@@ -61,7 +62,7 @@ def pipeline_stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
         labels.labels_stage(
             max_solutions=options.max_solutions, max_original_tests=options.max_original_tests, seed=options.seed
         ),
-        validation.validate_stage(sandbox, min_correct=generate.MIN_AGREEING),
+        validation.validate_stage(sandbox, min_correct=voting.MIN_AGREEING),
     ]
     for filters in ROUNDS:
         campaign = generate.GenerationCampaign(
@@ -79,8 +80,9 @@ def pipeline_stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
     return [
         *steps,
         non_empty.non_empty_stage(),
-        filterability.filterability_stage(min_robust_cv=options.min_robust_cv),
-        timing.timing_stage(sandbox, repeats=options.repeats, seed=options.seed),
+        # Durations first: the split is decided on what is stored, not on the first noisy execution of each pair.
+        timing.timing_stage(sandbox, repeats=options.repeats, cap_s=options.limit_s, seed=options.seed),
+        filterability.filterability_stage(min_robust_cv=options.min_robust_cv, seed=options.seed),
     ]
 
 

@@ -28,6 +28,7 @@ class Solution:
     program: str
     label: Label
     speed_class: str = ""
+    language: str = "python3"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +95,20 @@ class Problem:
     group: str = ""
     executions: Executions | None = None
     trace: tuple[StageCount, ...] = ()
+
+    @property
+    def executed(self) -> Executions:
+        """The executions [k, s]; raises ValueError where no stage ran anything yet."""
+        if self.executions is None:
+            raise ValueError(f"{self.id}: expected executions")
+        return self.executions
+
+    @property
+    def timed(self) -> Timings:
+        """The timings [k, h]; raises ValueError before the timing stage."""
+        if self.timings is None:
+            raise ValueError(f"{self.id}: expected timings")
+        return self.timings
 
     @property
     def correct(self) -> tuple[Solution, ...]:

@@ -89,6 +89,7 @@ class SandboxSession:
         requests = [
             protocol.RunRequest(
                 program=solution.program,
+                language=solution.language,
                 suite_sha256=sha256,
                 limits=self._limits,
                 seed=round_index,

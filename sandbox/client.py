@@ -18,6 +18,7 @@ from sandbox.service import fallback, health, pool
 from sandbox.service.fallback import FallbackPolicy
 from sandbox.service.store import Store
 from sandbox.timing import checkers, drift
+from sandbox.timing.checkers import checker_named
 
 REUSE = ("always", "never")
 
@@ -166,4 +167,4 @@ class Client:
         return answer
 
 
-__all__ = ["Client", "FallbackPolicy", "InvalidRequestError", "connect", "map_of"]
+__all__ = ["Client", "FallbackPolicy", "InvalidRequestError", "checker_named", "connect", "map_of"]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from beam_pipelines.stages.filterability import MIN_LENGTH_R, pearson, robust_cv
-from optimrl_jax.arrays import Status, TestKind
+from beam_pipelines.stages.filterability import MIN_LENGTH_R, pearson, robust_cv, usable_mean
+from optimrl_jax.arrays import TestKind
 
 Example = Mapping[str, object]
 Selection = Callable[[Example], np.ndarray]
@@ -41,10 +41,7 @@ CATEGORIES: dict[str, Selection] = {
 
 def mean_seconds(example: Example) -> np.ndarray:
     """float[k]: mean duration of each test over references with a recorded run, NaN where there is none."""
-    is_usable = np.isin(example["status"], (Status.SUCCESS, Status.TIMEOUT))
-    count = is_usable.sum(axis=1)
-    total = np.where(is_usable, example["duration_s"], 0).sum(axis=1)
-    return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+    return usable_mean(np.asarray(example["duration_s"]), np.asarray(example["status"]))
 
 
 def characters(example: Example) -> np.ndarray:

@@ -21,32 +21,34 @@ def classify_stage(thresholds: Thresholds) -> Stage:
 def classify(problem: Problem, *, thresholds: Thresholds) -> Problem | Rejection:
     """The problem with the solutions that the filtered suite confirms, or the gate that it does not pass.
 
-    Reasons: `false_positives` (share of the incorrect pool that passes the suite above the limit), `correct_attrition`
-    (share of the correct pool that fails it above the limit), `few_correct`, `few_incorrect`.
+    Shares are of the solutions whose executions decide something. Reasons: `false_positives` (the share of the
+    incorrect pool that passes the suite is above the limit), `correct_attrition` (the share of the correct pool that
+    fails it is above the limit), `few_correct`, `few_incorrect`.
     """
     stage_name = thresholds.stage_name("classify")
-    passing = verdicts.passes_all_tests(problem, tolerates_timeouts=thresholds.timeout_is_success)
-    false_positive = _share(problem, Label.INCORRECT, passing=passing) if thresholds.max_false_positive < 1 else 0.0
-    drop = 1 - _share(problem, Label.CORRECT, passing=passing)
-    if false_positive > thresholds.max_false_positive:
-        return rejection_of(
-            problem, stage_name, reason="false_positives", detail=f"{false_positive:.1%} of incorrect solutions pass"
-        )
-    if drop > thresholds.max_correct_drop:
-        return rejection_of(
-            problem, stage_name, reason="correct_attrition", detail=f"{drop:.1%} of correct solutions fail"
-        )
+    tolerant = thresholds.timeout_is_success
+    passes = verdicts.passes_all_tests(problem, tolerates_timeouts=tolerant)
+    # A solution that a fault of the sandbox left undecided is in neither pool: it counts neither for nor against.
+    is_decided = passes | verdicts.fails_a_test(problem, tolerates_timeouts=tolerant)
     is_correct = verdicts.is_label(problem, Label.CORRECT)
-    leaves = (is_correct & ~passing) | (~is_correct & passing & thresholds.reclassifies_incorrect)
-    left = with_solutions(problem, np.flatnonzero(~leaves))
+    drop = 1 - _share(passes[is_correct & is_decided], default=1.0)
+    false_positive = _share(passes[~is_correct & is_decided], default=0.0)
+    if thresholds.max_false_positive < 1 and false_positive > thresholds.max_false_positive:
+        detail = f"{false_positive:.1%} of incorrect solutions pass"
+        return rejection_of(problem, stage_name, reason="false_positives", detail=detail)
+    if drop > thresholds.max_correct_drop:
+        detail = f"{drop:.1%} of correct solutions fail"
+        return rejection_of(problem, stage_name, reason="correct_attrition", detail=detail)
+    is_unconfirmed = (passes | ~is_decided) & thresholds.reclassifies_incorrect
+    leaves = np.where(is_correct, ~passes, is_unconfirmed)
+    left = with_solutions(problem, np.flatnonzero(~leaves).tolist())
     if len(left.correct) < thresholds.min_correct:
         return rejection_of(problem, stage_name, reason="few_correct", detail=f"{len(left.correct)} left")
     if len(left.incorrect) < thresholds.min_incorrect:
         return rejection_of(problem, stage_name, reason="few_incorrect", detail=f"{len(left.incorrect)} left")
-    return count_stage(left, stage_name, correct_drop=drop, false_positive=false_positive)
+    undecided = int((leaves & ~is_decided).sum())
+    return count_stage(left, stage_name, correct_drop=drop, false_positive=false_positive, undecided=undecided)
 
 
-def _share(problem: Problem, label: Label, *, passing: np.ndarray) -> float:
-    """Share of the solutions of a label that pass; 0 for incorrect and 1 for correct ones where there are none."""
-    pool = passing[verdicts.is_label(problem, label)]
-    return float(pool.mean()) if pool.size else float(label is Label.CORRECT)
+def _share(passes: np.ndarray, *, default: float) -> float:
+    return float(passes.mean()) if passes.size else default

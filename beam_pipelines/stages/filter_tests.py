@@ -40,12 +40,12 @@ def filter_tests(problem: Problem, *, thresholds: Thresholds) -> Problem:
 
 def timeout_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
     """Share of correct solutions that time out, by index of generated test."""
-    return _shares(problem, thresholds, events=verdicts.is_timeout(problem.executions))
+    return _shares(problem, thresholds, events=verdicts.is_timeout(problem.executed))
 
 
 def failure_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
     """Share of correct solutions that crash or answer wrongly, by index of generated test; syntax errors left out."""
-    return _shares(problem, thresholds, events=verdicts.is_failure(problem.executions))
+    return _shares(problem, thresholds, events=verdicts.is_failure(problem.executed))
 
 
 def worst_tests(share_of_test: Mapping[int, float], *, threshold: float, cap: float) -> tuple[int, ...]:

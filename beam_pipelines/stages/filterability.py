@@ -1,43 +1,56 @@
-"""Duration filterability: do a problem's optimization tests differ enough in duration to rank programs (L1803-1826)?
+"""Duration filterability: do a problem's optimization tests differ enough in duration to rank programs?
 
-Rejects nothing: a problem that fails the criterion stays in the cleaned corpus, outside the split for training.
+App. B, "Duration filterability". Comes after the timing stage and decides on what is stored, so that whoever recomputes
+the criterion from the dataset comes to the same side. Rejects nothing: a problem that fails the criterion stays in the
+cleaned corpus, outside the split for training.
 """
 
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Collection
 
 import numpy as np
 
-from beam_pipelines.records import Label, Problem, count_stage
-from beam_pipelines.stages import verdicts
+from beam_pipelines.matrices import Timings
+from beam_pipelines.records import Problem, count_stage
 from beam_pipelines.stages.stage import Stage
 from optimrl_jax.arrays import Status, TestKind
-from sandbox.protocol import SERVICE_CAP_S
 
 NAME = "filterability"
 MIN_LENGTH_R = 0.9
-CAP_S = SERVICE_CAP_S
 FILTERABLE = "filterable"
 NON_FILTERABLE = "non_filterable"
+RESAMPLES = 200
+TAIL = 0.025
 
 
-def filterability_stage(*, min_robust_cv: float) -> Stage:
-    return Stage(NAME, functools.partial(decide_filterability, min_robust_cv=min_robust_cv))
+def filterability_stage(*, min_robust_cv: float, seed: int) -> Stage:
+    return Stage(NAME, functools.partial(decide_filterability, min_robust_cv=min_robust_cv, seed=seed))
 
 
-def decide_filterability(problem: Problem, *, min_robust_cv: float) -> Problem:
-    """Stores robust CV and length correlation of the optimization tests, and the side on which the problem falls."""
-    cv = robust_cv(mean_durations(problem, {TestKind.OPTIMIZATION}))
-    r = length_r(problem, {TestKind.OPTIMIZATION})
-    side = FILTERABLE if cv >= min_robust_cv else NON_FILTERABLE
-    marked = dataclasses.replace(problem, robust_cv=cv, length_r=r, split=side)
-    original_cv = robust_cv(mean_durations(problem, {TestKind.ORIGINAL}))
-    return count_stage(marked, NAME, robust_cv=cv, length_r=r, original_robust_cv=original_cv)
+def decide_filterability(problem: Problem, *, min_robust_cv: float, seed: int = 0) -> Problem:
+    """Store robust CV and length correlation of the optimization tests, and the side on which the problem falls.
+
+    A problem is filterable where the robust CV of its stored durations reaches the limit and the deviation of the
+    instrument does not explain that. Where only noise lifts it over the limit, or may keep it below, the trace says
+    `undecided`, with the interval of the robust CV; such a problem is not trained on.
+    """
+    timings, kinds = problem.timed, {TestKind.OPTIMIZATION}
+    seconds, error_s = mean_durations(problem, kinds), mean_errors(problem, kinds)
+    cv, r = robust_cv(seconds), length_r(problem, kinds)
+    low, high = robust_cv_interval(seconds, error_s, seed=_seed(seed, problem.id))
+    is_filterable = cv >= min_robust_cv and low >= min_robust_cv
+    side = FILTERABLE if is_filterable else NON_FILTERABLE
+    notes = {"robust_cv": cv, "robust_cv_low": low, "robust_cv_high": high, "length_r": r}
+    notes["original_robust_cv"] = robust_cv(mean_durations(problem, {TestKind.ORIGINAL}))
+    notes["undecided"] = float(low < min_robust_cv <= high)
+    notes["faulted_pairs"] = float((timings.status == Status.FAULT).sum())
+    return count_stage(dataclasses.replace(problem, robust_cv=cv, length_r=r, split=side), NAME, **notes)
 
 
 def robust_cv(duration_s: np.ndarray) -> float:
-    """Interquartile range over median of per-test durations (L1811); quartiles interpolate linearly.
+    """Return interquartile range over median of per-test durations; quartiles interpolate linearly.
 
     0 for fewer than two tests with a duration or a median of 0: such a suite shows no spread.
     """
@@ -48,13 +61,52 @@ def robust_cv(duration_s: np.ndarray) -> float:
     return float((high - low) / middle) if middle > 0 else 0.0
 
 
+def robust_cv_interval(duration_s: np.ndarray, error_s: np.ndarray, *, seed: int) -> tuple[float, float]:
+    """Return bounds of the robust CV that the tests would show under an instrument without noise.
+
+    Noise of the instrument widens the spread of the durations: each resample adds it once more, and what it adds to the
+    robust CV on average is taken off both bounds.
+
+    Args:
+      duration_s: float[k] mean seconds of each test, NaN where nothing ran.
+      error_s: float[k] standard error of each of them, seconds.
+      seed: of the resamples.
+
+    Returns:
+      The 2.5 and 97.5 percentiles; both are the robust CV itself where no error is known.
+    """
+    known = np.isfinite(duration_s)
+    seconds, errors = duration_s[known], error_s[known]
+    measured = robust_cv(seconds)
+    if not errors.any():
+        return measured, measured
+    draw = np.random.default_rng(seed)
+    resampled = np.maximum(seconds + errors * draw.standard_normal((RESAMPLES, seconds.size)), 0)
+    values = np.array([robust_cv(row) for row in resampled])
+    excess = max(0.0, float(values.mean()) - measured)
+    low, high = np.quantile(values, [TAIL, 1 - TAIL]) - excess
+    return max(0.0, min(float(low), measured)), max(float(high), measured)
+
+
+def usable_mean(duration_s: np.ndarray, status: np.ndarray) -> np.ndarray:
+    """float[k]: mean seconds of each test over references with a recorded run or timeout; NaN where there is none."""
+    is_usable = np.isin(status, (Status.SUCCESS, Status.TIMEOUT))
+    count, total = is_usable.sum(axis=1), np.where(is_usable, duration_s, 0).sum(axis=1)
+    return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+
+
 def mean_durations(problem: Problem, kinds: Collection[int]) -> np.ndarray:
-    """Mean seconds over correct solutions for each test of the kinds; a timeout counts 10 s, NaN where nothing ran."""
-    rows = problem.executions.take(tests_of(problem, kinds), axis=0)
-    seconds = np.where(verdicts.is_timeout(rows), CAP_S, np.minimum(rows.wall_s, CAP_S))
-    counts = np.isin(rows.status, (Status.SUCCESS, Status.TIMEOUT)) & verdicts.is_label(problem, Label.CORRECT)
-    total, number = np.where(counts, seconds, 0).sum(axis=1), counts.sum(axis=1)
-    return np.divide(total, number, out=np.full(len(number), np.nan), where=number > 0)
+    """float[k]: mean stored seconds of each test of the kinds; a timeout counts the cap, NaN where nothing ran."""
+    rows = _rows(problem, kinds)
+    return usable_mean(rows.duration_s, rows.status)
+
+
+def mean_errors(problem: Problem, kinds: Collection[int]) -> np.ndarray:
+    """float[k]: standard error of `mean_durations` from the stored deviations and numbers of runs; 0 where unknown."""
+    rows = _rows(problem, kinds)
+    is_usable = np.isin(rows.status, (Status.SUCCESS, Status.TIMEOUT))
+    variance = np.where(is_usable, np.square(rows.std_s, dtype=float) / np.maximum(rows.runs, 1), 0).sum(axis=1)
+    return np.sqrt(variance) / np.maximum(is_usable.sum(axis=1), 1)
 
 
 def length_r(problem: Problem, kinds: Collection[int]) -> float:
@@ -74,4 +126,13 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def tests_of(problem: Problem, kinds: Collection[int]) -> list[int]:
+    """Indices of the tests of the kinds."""
     return [k for k, test in enumerate(problem.tests) if test.kind in kinds]
+
+
+def _rows(problem: Problem, kinds: Collection[int]) -> Timings:
+    return problem.timed.take(tests_of(problem, kinds), axis=0)
+
+
+def _seed(seed: int, name: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest()[:4], "big")

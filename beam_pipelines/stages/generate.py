@@ -16,16 +16,14 @@ import numpy as np
 from beam_pipelines import matrices
 from beam_pipelines.generators.drawing import draw_inputs
 from beam_pipelines.generators.harness import CAMPAIGN_METHODS
-from beam_pipelines.matrices import Executions
+from beam_pipelines.generators.voting import Vote, find_consensus, judge_pool, successful_outputs
 from beam_pipelines.records import Generator, Label, Problem, Test, count_stage
 from beam_pipelines.sandbox_session import Connection, Runs, SandboxSession
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage
 from beam_pipelines.stages.thresholds import Thresholds
 from optimrl_jax.arrays import Status, TestKind
-from sandbox.protocol import Verdict
-
-MIN_AGREEING = 2
+from sandbox.client import checker_named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,14 +35,6 @@ class GenerationCampaign:
     attempts: int
     verifiers: int
     seed: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Vote:
-    """Outputs that the largest group of agreeing solutions gave, and who they are (indices into the pool)."""
-
-    outputs: tuple[str, ...]
-    agreeing: tuple[int, ...]
 
 
 def generate_stage(connection: Connection, campaign: GenerationCampaign) -> Stage:
@@ -87,8 +77,7 @@ def try_generator(
     candidates = [Test(campaign.thresholds.kind, text, None, origin=generator.id) for text in fresh]
     pool = verification_pool(problem, campaign.verifiers, seed=seed)
     runs = session.run([problem.solutions[s] for s in pool], candidates, returns_output=True)
-    runs = dataclasses.replace(runs, outputs=tuple(tuple(map(normalize_output, row)) for row in runs.outputs))
-    vote = consensus(runs.outputs)
+    vote = find_consensus(successful_outputs(runs), checker_named(problem.checker))
     if vote is None:
         return "no_agreement"
     tests = [dataclasses.replace(test, output=out) for test, out in zip(candidates, vote.outputs, strict=True)]
@@ -108,41 +97,6 @@ def verification_pool(problem: Problem, size: int, *, seed: int) -> list[int]:
     return sorted(columns[:size])
 
 
-def consensus(outputs: Sequence[Sequence[str | None]]) -> Vote | None:
-    """The output list that most solutions share, None unless at least two do (paper, step 5).
-
-    Outputs are normalized ones; a solution without an output on some input has no list. The first list wins a tie.
-    Agreement on nothing but empty outputs judges nothing and does not count.
-    """
-    lists = {s: tuple(row) for s, row in enumerate(outputs) if None not in row}
-    if not lists:
-        return None
-    best, votes = Counter(lists.values()).most_common(1)[0]
-    agreeing = tuple(s for s, row in lists.items() if row == best)
-    return Vote(best, agreeing) if votes >= MIN_AGREEING and any(best) else None
-
-
-def normalize_output(output: str | None) -> str | None:
-    """Output without trailing blanks on lines and blank lines at the end, ended by one newline; None stays None."""
-    if output is None:
-        return None
-    lines = [line.rstrip() for line in output.replace("\r\n", "\n").split("\n")]
-    while lines and not lines[-1]:
-        lines.pop()
-    return "".join(f"{line}\n" for line in lines)
-
-
-def judge_pool(runs: Runs, vote: Vote) -> Executions:
-    """The pool's executions with the verdicts that the outputs voted for give them."""
-    differs = [
-        [text is not None and text != wanted for text, wanted in zip(row, vote.outputs, strict=True)]
-        for row in runs.outputs
-    ]
-    is_wrong = np.array(differs, bool).T & (runs.executions.status == Status.SUCCESS)
-    verdict = np.where(is_wrong, matrices.verdict_code(Verdict.WRONG_OUTPUT), runs.executions.verdict).astype(np.int8)
-    return dataclasses.replace(runs.executions, verdict=verdict)
-
-
 def _verified(
     problem: Problem,
     session: SandboxSession,
@@ -158,15 +112,17 @@ def _verified(
     rest = [s for s in _undecided(problem, campaign) if s not in pool]
     asked = [problem.solutions[s] for s in (pool[fastest], *rest)]
     more = session.run(asked, tests, checker=problem.checker, round_index=1).executions
+    if (more.status[:, 0] == Status.FAULT).any():
+        return "sandbox_fault"
     if not (more.status[:, 0] == Status.SUCCESS).all():
         return "not_reproducible"
     executions = matrices.not_run(len(tests), len(problem.solutions))
-    executions = matrices.replace_columns(judge_pool(runs, vote), pool, into=executions)
+    executions = matrices.replace_columns(judge_pool(runs, vote, checker_named(problem.checker)), pool, into=executions)
     executions = matrices.replace_columns(more.take(range(1, len(asked)), axis=1), rest, into=executions)
     return dataclasses.replace(
         problem,
         tests=problem.tests + tuple(tests),
-        executions=matrices.concatenate_tests(problem.executions, executions),
+        executions=matrices.concatenate_tests(problem.executed, executions),
     )
 
 
@@ -175,7 +131,7 @@ def _undecided(problem: Problem, campaign: GenerationCampaign) -> list[int]:
 
     No filter removes original tests, so what fails them needs no further evidence.
     """
-    status = problem.executions.status[verdicts.is_kind(problem, TestKind.ORIGINAL)]
+    status = problem.executed.status[verdicts.is_kind(problem, TestKind.ORIGINAL)]
     let_through = (status == Status.SUCCESS).all(axis=0) & campaign.thresholds.reclassifies_incorrect
     return np.flatnonzero(let_through | verdicts.is_label(problem, Label.CORRECT)).tolist()
 

@@ -23,18 +23,20 @@ NAME = "time"
 FIRST_ROUND = 2  # rounds 0 and 1 are the executions of generation and of its verification
 
 
-def timing_stage(connection: Connection, *, repeats: int, seed: int) -> Stage:
-    return Stage(NAME, functools.partial(measure_durations, repeats=repeats, seed=seed), connection=connection)
+def timing_stage(connection: Connection, *, repeats: int, cap_s: float, seed: int) -> Stage:
+    return Stage(
+        NAME, functools.partial(measure_durations, repeats=repeats, cap_s=cap_s, seed=seed), connection=connection
+    )
 
 
-def measure_durations(problem: Problem, session: SandboxSession, *, repeats: int, seed: int) -> Problem:
+def measure_durations(problem: Problem, session: SandboxSession, *, repeats: int, cap_s: float, seed: int) -> Problem:
     """The problem with timings of its correct solutions on all its tests; drops the executions they came from."""
-    first = problem.executions.take(np.flatnonzero(verdicts.is_label(problem, Label.CORRECT)), axis=1)
+    first = problem.executed.take(np.flatnonzero(verdicts.is_label(problem, Label.CORRECT)), axis=1)
     optimization = tests_of(problem, {TestKind.OPTIMIZATION})
     again = [_round(problem, session, rows=optimization, index=index, seed=seed) for index in range(repeats - 1)]
     timed = dataclasses.replace(
         problem,
-        timings=matrices.combine_rounds([first, *again]),
+        timings=matrices.combine_rounds([first, *again], cap_s=cap_s),
         executions=None,
         measured_under=session.measured_under,
     )

@@ -9,7 +9,6 @@ from beam_pipelines.records import Label, Problem, Rejection, count_stage, rejec
 from beam_pipelines.sandbox_session import Connection, SandboxSession
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage
-from optimrl_jax.arrays import Status
 
 NAME = "validate"
 
@@ -25,23 +24,25 @@ def validate(problem: Problem, session: SandboxSession, *, min_correct: int) -> 
 
 
 def confirm_labels(problem: Problem, *, min_correct: int) -> Problem | Rejection:
-    """The problem with the solutions whose label its executions confirm.
+    """Keep the solutions whose label the executions on the original tests confirm.
 
-    Correct solutions that fail a test leave the pool; incorrect solutions stay as negative controls whatever they did
-    (those that pass are the false positives that stronger tests must expose). A solution that a fault of the sandbox
-    left undecided leaves the pool.
+    App. B, stage 3: correct solutions that fail a test leave the pool; incorrect solutions stay as negative controls
+    whatever they did (those that pass are the false positives that stronger tests must expose). A solution that a fault
+    of the sandbox left undecided leaves the pool, and so does an incorrect program that does not compile: every suite
+    would turn it down, so that it controls nothing.
     """
-    passing = verdicts.passes_all_tests(problem)
-    is_failing = np.isin(problem.executions.status, (Status.TIMEOUT, Status.FAILURE)).any(axis=0)
+    passes, fails = verdicts.passes_all_tests(problem), verdicts.fails_a_test(problem)
     is_correct = verdicts.is_label(problem, Label.CORRECT)
-    kept = np.flatnonzero(np.where(is_correct, passing, passing | is_failing))
+    broken = verdicts.does_not_compile(problem) & ~is_correct
+    kept = np.where(is_correct, passes, (passes | fails) & ~broken)
     before = len(problem.correct)
-    left = with_solutions(problem, kept)
+    left = with_solutions(problem, np.flatnonzero(kept).tolist())
     if len(left.correct) < min_correct:
-        return rejection_of(
-            left, NAME, reason="few_confirmed_correct", detail=f"{len(left.correct)} of {before} correct solutions pass"
-        )
+        detail = f"{len(left.correct)} of {before} correct solutions pass"
+        return rejection_of(left, NAME, reason="few_confirmed_correct", detail=detail)
     if not left.incorrect:
-        return rejection_of(left, NAME, reason="no_incorrect_left")
-    incorrect_passing = int(verdicts.passes_all_tests(left)[verdicts.is_label(left, Label.INCORRECT)].sum())
-    return count_stage(left, NAME, correct_before=before, incorrect_passing=incorrect_passing)
+        detail = f"{broken.sum()} incorrect solutions do not compile"
+        return rejection_of(left, NAME, reason="no_incorrect_left", detail=detail)
+    passing = int(verdicts.passes_all_tests(left)[verdicts.is_label(left, Label.INCORRECT)].sum())
+    notes = {"correct_before": before, "incorrect_passing": passing, "incorrect_not_compiling": int(broken.sum())}
+    return count_stage(left, NAME, **notes)

@@ -28,11 +28,26 @@ def is_decided(executions: Executions) -> np.ndarray:
 
 def passes_all_tests(problem: Problem, *, tolerates_timeouts: bool = False) -> np.ndarray:
     """bool[s]: solutions that succeed on every test; where asked for, a timeout on an optimization test passes too."""
-    status = problem.executions.status
+    return _tolerated(problem, tolerates_timeouts=tolerates_timeouts).all(axis=0)
+
+
+def fails_a_test(problem: Problem, *, tolerates_timeouts: bool = False) -> np.ndarray:
+    """bool[s]: solutions that fail some test by their own fault; the others pass, or nobody can tell."""
+    executions = problem.executed
+    return (is_decided(executions) & ~_tolerated(problem, tolerates_timeouts=tolerates_timeouts)).any(axis=0)
+
+
+def does_not_compile(problem: Problem) -> np.ndarray:
+    """bool[s]: solutions that no test ever ran: what they fail says nothing about the tests."""
+    return (problem.executed.verdict == verdict_code(Verdict.COMPILE_ERROR)).any(axis=0)
+
+
+def _tolerated(problem: Problem, *, tolerates_timeouts: bool) -> np.ndarray:
+    status = problem.executed.status
     succeeds = status == Status.SUCCESS
     if tolerates_timeouts:
         succeeds |= (status == Status.TIMEOUT) & is_kind(problem, TestKind.OPTIMIZATION)[:, None]
-    return succeeds.all(axis=0)
+    return succeeds
 
 
 def is_kind(problem: Problem, *kinds: int) -> np.ndarray:
@@ -47,15 +62,19 @@ def is_label(problem: Problem, label: Label) -> np.ndarray:
 
 def share_of_correct(problem: Problem, events: np.ndarray) -> np.ndarray:
     """float[k]: share of the correct solutions with a decided execution that have the event; 0 where none has one."""
-    counted = is_decided(problem.executions) & is_label(problem, Label.CORRECT)
+    counted = is_decided(problem.executed) & is_label(problem, Label.CORRECT)
     return (events & counted).sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
 
 
 def solution_pass_rates(problem: Problem, *, when: str) -> dict[str, float]:
-    """Shares of correct and of incorrect solutions that pass every test, named for the trace (paper L1528-1595)."""
-    passes = passes_all_tests(problem)
+    """Shares of correct and of incorrect solutions that pass every test, named for the trace.
+
+    App. B, "Correctness-test filtering": the pass rates before and after. Undecided solutions are left out; 0 where
+    nobody is left.
+    """
+    passes, fails = passes_all_tests(problem), fails_a_test(problem)
     rates = {}
     for label in Label:
-        chosen = passes[is_label(problem, label)]
-        rates[f"{label}_pass_rate_{when}"] = float(chosen.mean()) if chosen.size else 0.0
+        decided = passes[is_label(problem, label) & (passes | fails)]
+        rates[f"{label}_pass_rate_{when}"] = float(decided.mean()) if decided.size else 0.0
     return rates

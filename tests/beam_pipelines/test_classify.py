@@ -55,3 +55,18 @@ def test_the_optimization_round_keeps_all_incorrect_solutions():
 def test_a_solution_that_a_fault_left_undecided_is_not_confirmed():
     left = classify(planted.executed(["SSSSSXW"], kinds=[ADDED], correct=6), thresholds=CORRECTNESS)
     assert len(left.correct) == 5
+
+
+def test_faults_of_the_sandbox_count_neither_as_attrition_nor_as_a_confirmed_control():
+    # Two of seven correct solutions are undecided: none of the decided ones is lost.
+    left = classify(planted.executed(["SSSSSXXW"], kinds=[ADDED], correct=7), thresholds=CORRECTNESS)
+    assert isinstance(left, Problem)
+    assert len(left.correct) == 5
+    # The only control passes what decides anything and faults on the rest: it is confirmed by nothing.
+    controls = planted.executed(["SSSSSS", "SSSSSX"], kinds=[0, ADDED], correct=5)
+    assert classify(controls, thresholds=CORRECTNESS).reason == "few_incorrect"
+
+
+def test_a_fault_does_not_save_a_solution_that_fails_elsewhere():
+    problem = planted.executed(["SSSSSXW", "SSSSSWW"], kinds=[ADDED, ADDED], correct=6)
+    assert len(classify(problem, thresholds=CORRECTNESS).correct) == 5

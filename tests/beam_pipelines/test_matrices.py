@@ -27,12 +27,24 @@ def test_a_single_run_keeps_the_instruments_own_deviation():
     assert pair("S", [0.3], std_s=0.01) == pytest.approx((0.3, 0.01, 1, Status.SUCCESS))
 
 
-def test_a_timeout_is_stored_as_ten_seconds_and_the_majority_decides():
+def test_a_timeout_is_stored_as_the_services_cap_and_the_majority_decides():
     assert pair("T", [2.0]) == (10.0, 0.0, 1, Status.TIMEOUT)
     assert pair("TTS", [2.0, 2.0, 1.9]) == (10.0, 0.0, 2, Status.TIMEOUT)
     assert pair("TSS", [2.0, 1.8, 1.9])[3] == Status.SUCCESS
     assert pair("TSS", [2.0, 1.8, 1.9])[0] == pytest.approx(1.85)
     assert pair("TS", [2.0, 1.9])[3] == Status.SUCCESS, "the smaller status wins a tie"
+
+
+def test_one_decided_run_outweighs_any_number_of_faults():
+    assert pair("XXS", [0.0, 0.0, 0.4]) == pytest.approx((0.4, 0.0, 1, Status.SUCCESS))
+    assert pair("XX", [0.0, 0.0])[3] == Status.FAULT
+
+
+def test_a_timeout_is_stored_as_the_limit_of_the_build():
+    rounds = [planted.executions(["TS"], seconds=[[30.0, 25.0]])]
+    assert matrices.combine_rounds(rounds, cap_s=30.0).duration_s.tolist() == [[30.0, 25.0]]
+    rounds = [planted.executions(["TS"], seconds=[[1.2, 0.4]])]
+    assert matrices.combine_rounds(rounds, cap_s=1.0).duration_s == pytest.approx(np.array([[1.0, 0.4]]))
 
 
 def test_a_pair_that_never_ran_has_no_duration():
@@ -56,6 +68,7 @@ def test_combined_agrees_with_a_slow_version_on_random_rounds():
         for k, h in np.ndindex(3, 4):
             runs = [(int(one.status[k, h]), min(float(one.wall_s[k, h]), 10.0)) for one in rounds]
             runs = [(status, seconds) for status, seconds in runs if status != Status.NOT_RUN]
+            runs = [one for one in runs if one[0] != Status.FAULT] or runs
             counts = Counter(status for status, _ in runs)
             winner = min(counts, key=lambda one: (-counts[one], one)) if counts else int(Status.NOT_RUN)
             same = [seconds for status, seconds in runs if status == winner]

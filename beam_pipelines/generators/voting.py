@@ -1,0 +1,95 @@
+"""What the inputs of a generator should give: solutions vote by the problem's own checker. Pure.
+
+Comes after the pool ran on new inputs and before its executions are kept. A run that did not succeed has no output,
+whatever it printed before it failed, so a solution that failed anywhere has no list and no vote.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from beam_pipelines import matrices
+from beam_pipelines.matrices import Executions
+from beam_pipelines.sandbox_session import Runs
+from optimrl_jax.arrays import Status
+from sandbox.protocol import Verdict
+
+MIN_AGREEING = 2
+
+Checker = Callable[[str, str], bool]
+OutputList = tuple[str | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Vote:
+    """The outputs that most solutions support, and who supports them (indices into the pool)."""
+
+    outputs: tuple[str, ...]
+    agreeing: tuple[int, ...]
+
+
+def successful_outputs(runs: Runs) -> tuple[OutputList, ...]:
+    """Return each solution's outputs, tidied; None for every run that did not succeed."""
+    succeeded = runs.executions.status == Status.SUCCESS
+    return tuple(
+        tuple(text if succeeded[k, s] else None for k, text in enumerate(row)) for s, row in enumerate(runs.outputs)
+    )
+
+
+def find_consensus(outputs: Sequence[OutputList], checker: Checker) -> Vote | None:
+    """Find the output list that most solutions support under the problem's checker.
+
+    App. B, "Test generation", steps 4 to 6: outputs are kept where at least two solutions give the same list. "Same" is
+    what the checker accepts, with each list in turn as the expected one: a tolerance is no equivalence, so that the
+    list with the most supporters is taken instead of a class of equal ones. The first list wins a tie.
+
+    Args:
+      outputs: for each solution of the pool its outputs on all inputs, None where a run did not succeed.
+      checker: whether (expected, produced) agree.
+
+    Returns:
+      The winning list and its supporters; None where fewer than two solutions support any list, or where they agree on
+      nothing but empty outputs, which judge nothing.
+    """
+    lists = {s: tuple(map(_not_none, row)) for s, row in enumerate(outputs) if row and None not in row}
+    distinct = list(dict.fromkeys(lists.values()))
+    agrees = {
+        (i, j): all(checker(a, b) for a, b in zip(expected, produced, strict=True))
+        for i, expected in enumerate(distinct)
+        for j, produced in enumerate(distinct)
+    }
+    place = {row: i for i, row in enumerate(distinct)}
+    supporters = [tuple(s for s, row in lists.items() if agrees[i, place[row]]) for i in range(len(distinct))]
+    best = max(range(len(distinct)), key=lambda i: (len(supporters[i]), -i), default=None)
+    if best is None or len(supporters[best]) < MIN_AGREEING or not any(text.strip() for text in distinct[best]):
+        return None
+    return Vote(tuple(tidy_output(text, checker) for text in distinct[best]), supporters[best])
+
+
+def judge_pool(runs: Runs, vote: Vote, checker: Checker) -> Executions:
+    """Return the pool's executions with a wrong output where a success disagrees with the vote."""
+    verdict = runs.executions.verdict.copy()
+    for k, s in np.argwhere(runs.executions.status == Status.SUCCESS):
+        if not checker(vote.outputs[k], runs.outputs[s][k] or ""):
+            verdict[k, s] = matrices.verdict_code(Verdict.WRONG_OUTPUT)
+    return dataclasses.replace(runs.executions, verdict=verdict)
+
+
+def tidy_output(output: str, checker: Checker) -> str:
+    """Return an output without trailing blanks on lines and blank lines at the end, ended by one newline.
+
+    Where the checker minds what was dropped, the output stays as it is, with LF line ends.
+    """
+    plain = output.replace("\r\n", "\n")
+    lines = [line.rstrip() for line in plain.split("\n")]
+    while lines and not lines[-1]:
+        lines.pop()
+    tidy = "".join(f"{line}\n" for line in lines)
+    return tidy if checker(tidy, output) else plain
+
+
+def _not_none(text: str | None) -> str:
+    if text is None:
+        raise ValueError("expected an output")
+    return text
