@@ -4,10 +4,11 @@ A stage hands over a problem, tests and solutions and gets executions back. One 
 process; equal requests are answered from the store, so that a restarted build goes on where it was killed.
 """
 
+import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from beam_pipelines import matrices
 from beam_pipelines.records import Solution, Test
@@ -50,19 +51,33 @@ class Runs:
     outputs: tuple[tuple[str | None, ...], ...]
 
 
-class SandboxSession:
-    """Runs programs through one sandbox client and counts what that took.
+@dataclasses.dataclass
+class _SharedClient:
+    """A client, what was uploaded through it, and how many runs are under way on it."""
 
-    Clients and their workers keep every suite that they were sent, so that the client is renewed now and then.
+    client: sandbox_client.Client
+    characters: int = 0
+    users: int = 0
+
+
+class SandboxSession:
+    """Runs programs through one sandbox client and counts what that took; safe to use from several threads.
+
+    Clients and their workers keep every suite that they were sent, so that the client is renewed now and then: new runs
+    go to a new one, and the old one is closed by its last user.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._client = _connect(connection)
-        self._uploaded_characters = 0
-        self._limits = protocol.Limits(wall_s=connection.limit_s, memory_bytes=connection.memory_bytes)
-        self.spent = Spent()
+        self._lock = threading.Lock()
+        self._shared = _SharedClient(_connect(connection))
+        self._of_thread = threading.local()
         self.measured_under: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def spent(self) -> Spent:
+        """What the sandbox did for the calling thread so far."""
+        return getattr(self._of_thread, "spent", Spent())
 
     def run(
         self,
@@ -72,55 +87,89 @@ class SandboxSession:
         checker: str = "lines",
         stops_early: bool = False,
         returns_output: bool = False,
+        output_bytes: int | None = None,
         round_index: int = 0,
     ) -> Runs:
-        """Runs all solutions on all tests; pairs that an early stop left out are unknown.
+        """Run all solutions on all tests.
 
-        `round_index` tells repeated measurements of the same pair apart; within one round equal programs run once.
+        Args:
+          solutions: programs, each in its own language.
+          tests: where the expected output is None, any clean exit is a success.
+          checker: name of the output comparison.
+          stops_early: end a solution's run at its first failure; pairs after it are not run.
+          returns_output: bring the programs' outputs back.
+          output_bytes: limit of one output; None for the sandbox's own.
+          round_index: tells repeated measurements of the same pair apart; within one round equal programs run once.
+
+        Returns:
+          Executions [k, s] and, where asked for, outputs.
+
+        Raises:
+          InvalidRequestError: the sandbox does not know the checker or a language.
         """
         if not solutions or not tests:
             return _runs([], tests=len(tests), solutions=len(solutions))
         suite = protocol.Suite(
             inputs=tuple(test.input for test in tests), expected=tuple(test.output for test in tests), checker=checker
         )
+        limits = protocol.Limits(wall_s=self._connection.limit_s, memory_bytes=self._connection.memory_bytes)
+        if output_bytes is not None:
+            limits = dataclasses.replace(limits, output_bytes=output_bytes)
         start = time.monotonic()
-        self._renew_after(sum(len(text) for text in suite.inputs))
-        sha256 = self._client.upload(suite)
-        requests = [
-            protocol.RunRequest(
-                program=solution.program,
-                language=solution.language,
-                suite_sha256=sha256,
-                limits=self._limits,
-                seed=round_index,
-                stops_early=stops_early,
-                returns_output=returns_output,
-            )
-            for solution in solutions
-        ]
-        answers = self._client.run_many(requests)
+        with self._client(sum(len(text) for text in suite.inputs)) as client:
+            sha256 = client.upload(suite)
+            requests = [
+                protocol.RunRequest(
+                    program=solution.program,
+                    language=solution.language,
+                    suite_sha256=sha256,
+                    limits=limits,
+                    seed=round_index,
+                    stops_early=stops_early,
+                    returns_output=returns_output,
+                )
+                for solution in solutions
+            ]
+            answers = client.run_many(requests)
         self._count(answers, waited_s=time.monotonic() - start)
         if answers[0].measured_under:
             self.measured_under = tuple(sorted(answers[0].measured_under.items()))
         return _runs(answers, tests=len(tests), solutions=len(solutions))
 
     def close(self) -> None:
-        self._client.close()
+        """End the client and its workers."""
+        self._shared.client.close()
 
-    def _renew_after(self, characters: int) -> None:
-        """Makes room for one more suite of that size."""
-        self._uploaded_characters += characters
-        if self._uploaded_characters > RENEWED_AFTER_CHARACTERS:
-            self._client.close()
-            self._client = _connect(self._connection)
-            self._uploaded_characters = characters
+    @contextlib.contextmanager
+    def _client(self, characters: int) -> Iterator[sandbox_client.Client]:
+        """A client with room for one more suite of that size, not closed before the block ends."""
+        with self._lock:
+            used = self._shared.characters
+            retired = self._shared if used and used + characters > RENEWED_AFTER_CHARACTERS else None
+            if retired:
+                self._shared = _SharedClient(_connect(self._connection))
+            shared = self._shared
+            shared.characters += characters
+            shared.users += 1
+            is_idle = retired is not None and retired.users == 0
+        if retired and is_idle:
+            retired.client.close()
+        try:
+            yield shared.client
+        finally:
+            with self._lock:
+                shared.users -= 1
+                is_last_of_old = shared.users == 0 and shared is not self._shared
+            if is_last_of_old:
+                shared.client.close()
 
     def _count(self, answers: Sequence[protocol.RunResult], *, waited_s: float) -> None:
         cells = [result for answer in answers for result in answer.results]
-        self.spent = Spent(
-            executions=self.spent.executions + sum(cell.runs for cell in cells),
-            program_s=self.spent.program_s + sum(cell.wall_s * cell.runs for cell in cells),
-            waited_s=self.spent.waited_s + waited_s,
+        spent = self.spent
+        self._of_thread.spent = Spent(
+            executions=spent.executions + sum(cell.runs for cell in cells),
+            program_s=spent.program_s + sum(cell.wall_s * cell.runs for cell in cells),
+            waited_s=spent.waited_s + waited_s,
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from beam_pipelines import matrices
+from beam_pipelines.generators.harness import is_unicode
 from beam_pipelines.matrices import Executions
 from beam_pipelines.sandbox_session import Runs
 from optimrl_jax.arrays import Status
@@ -30,10 +31,11 @@ class Vote:
 
 
 def successful_outputs(runs: Runs) -> tuple[OutputList, ...]:
-    """Return each solution's outputs, tidied; None for every run that did not succeed."""
+    """Return each solution's outputs; None for every run that did not succeed, or printed what cannot be stored."""
     succeeded = runs.executions.status == Status.SUCCESS
     return tuple(
-        tuple(text if succeeded[k, s] else None for k, text in enumerate(row)) for s, row in enumerate(runs.outputs)
+        tuple(text if succeeded[k, s] and is_unicode(text or "") else None for k, text in enumerate(row))
+        for s, row in enumerate(runs.outputs)
     )
 
 

@@ -1,9 +1,11 @@
 """Edge: keeps the answers to run requests by content hash, so that nothing that was measured is measured again.
 
 A SQLite file that several processes may use at once. A killed writer loses at most its last transaction. Answers in
-which the sandbox itself failed are never kept.
+which the sandbox itself failed are never kept. A job can do without its store: a file that is no database is put aside,
+an answer that cannot be read is measured again, and a full disk ends the keeping, not the job.
 """
 
+import logging
 import pathlib
 import sqlite3
 import threading
@@ -11,39 +13,95 @@ import threading
 from sandbox import protocol
 
 BUSY_S = 60.0
-# An answer takes a few kilobytes: the file stays within some gigabytes, and the oldest answers go first.
-MOST_ANSWERS = 1_000_000
+# Bounded by size, because answers that carry outputs are a thousand times as large as others. Without outputs an answer
+# of a hundred tests takes about a kilobyte: room for a hundred million of them.
+MOST_BYTES = 200 << 30
 PRUNED_EVERY = 1_000
+PRUNED_SHARE = 16
+
+_LOG = logging.getLogger(__name__)
 
 
 class Store:
-    """Answers by the SHA-256 of their request."""
+    """Answers by the SHA-256 of their request; when the file has reached its size, the oldest make room."""
 
-    def __init__(self, path: str | pathlib.Path, *, most_answers: int = MOST_ANSWERS) -> None:
-        self._most_answers = most_answers
+    def __init__(self, path: str | pathlib.Path, *, most_bytes: int = MOST_BYTES) -> None:
+        self._path = pathlib.Path(path)
+        self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._database = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False, isolation_level=None)
-        self._database.execute("PRAGMA journal_mode=WAL")
-        self._database.execute("PRAGMA synchronous=NORMAL")
-        self._database.execute("CREATE TABLE IF NOT EXISTS answers (request TEXT PRIMARY KEY, answer TEXT NOT NULL)")
+        self._is_kept = True
+        self._has_warned = False
+        self._added = 0
+        try:
+            self._database = _opened(self._path)
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise OSError(f"{path}: {error}") from error
+            aside = self._path.with_name(self._path.name + ".broken")
+            self._path.replace(aside)
+            _LOG.warning("%s: %s: put aside as %s, answers are kept anew", path, error, aside.name)
+            self._database = _opened(self._path)
 
     def get(self, request: protocol.RunRequest) -> protocol.RunResult | None:
-        """The stored answer, or None where this exact request was never answered."""
-        with self._lock:
-            row = self._database.execute("SELECT answer FROM answers WHERE request = ?", (request.sha256,)).fetchone()
-        return protocol.from_json(protocol.RunResult, row[0]) if row else None
+        """The stored answer, or None where this exact request was never answered or its answer cannot be read."""
+        try:
+            with self._lock:
+                cursor = self._database.execute("SELECT answer FROM answers WHERE request = ?", (request.sha256,))
+                row = cursor.fetchone()
+            return protocol.from_json(protocol.RunResult, row[0]) if row else None
+        except (sqlite3.DatabaseError, ValueError, TypeError, KeyError) as error:
+            self._warn("cannot be read and is measured again", error)
+            return None
 
     def put(self, result: protocol.RunResult) -> None:
         """Keeps an answer; the first one to a request stays, a faulted one is not kept."""
-        if result.is_faulted:
+        if result.is_faulted or not self._is_kept:
             return
         row = (result.request_sha256, protocol.to_json(result))
-        with self._lock:
-            added = self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", row)
-            if added.rowcount and added.lastrowid % min(PRUNED_EVERY, self._most_answers) == 0:
-                oldest = added.lastrowid - self._most_answers
-                self._database.execute("DELETE FROM answers WHERE rowid <= ?", (oldest,))
+        try:
+            with self._lock:
+                self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", row)
+                self._added += 1
+                if self._added % PRUNED_EVERY == 0:
+                    self._prune()
+        except sqlite3.DatabaseError as error:
+            self._is_kept = False
+            self._warn("cannot be kept, nor can later ones", error)
 
     def close(self) -> None:
         with self._lock:
             self._database.close()
+
+    def _prune(self) -> None:
+        """Removes the oldest sixteenth of the answers while the file is larger than it may be."""
+        while self._used_bytes() > self._most_bytes:
+            first, last = self._database.execute("SELECT MIN(rowid), MAX(rowid) FROM answers").fetchone()
+            if first is None or first == last:
+                return
+            oldest = first + max(1, (last - first) // PRUNED_SHARE)
+            self._database.execute("DELETE FROM answers WHERE rowid < ?", (oldest,))
+
+    def _used_bytes(self) -> int:
+        pages, free, size = (
+            self._database.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return (pages - free) * size
+
+    def _warn(self, what: str, error: Exception) -> None:
+        """Says once in a process what is wrong with the file."""
+        if not self._has_warned:
+            self._has_warned = True
+            _LOG.warning("%s: an answer %s (%s)", self._path, what, error)
+
+
+def _opened(path: pathlib.Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False, isolation_level=None)
+    try:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=NORMAL")
+        database.execute("CREATE TABLE IF NOT EXISTS answers (request TEXT PRIMARY KEY, answer TEXT NOT NULL)")
+    except sqlite3.DatabaseError:
+        database.close()
+        raise
+    return database

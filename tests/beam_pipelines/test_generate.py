@@ -31,6 +31,8 @@ def test_the_verification_pool_is_drawn_by_the_seed_from_the_correct_solutions()
         ("[1, 2]", "generator_returned_no_text"),
         ('["1"]', "generator_returned_too_few_inputs"),
         (json.dumps(["1", "x" * (harness.MAX_INPUT_CHARACTERS + 1)]), "generated_input_too_large"),
+        ("[" * 200_000, "generator_output_is_not_json"),
+        (r'["1", "\ud800x"]', "generator_returned_no_unicode"),
     ],
 )
 def test_what_a_generator_printed_is_turned_down_with_a_reason(output, reason):

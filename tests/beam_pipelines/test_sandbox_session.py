@@ -1,5 +1,7 @@
 """Running programs for stages: generators in the sandbox, stops, renewal and sharing of the client."""
 
+import concurrent.futures
+
 import pytest
 
 from beam_pipelines import sandbox_session
@@ -75,10 +77,34 @@ def test_the_client_is_shared_and_renewed_without_losing_what_is_stored(connecti
     sandbox_session.release_session(connection)
     solution, test = planted.solution("a", planted.FAST_SUM), Test(0, "2\n1 1\n", "2\n")
     first = session.run([solution], [test]).executions
-    client = session._client
+    connected = []
+    connect = sandbox_session.sandbox_client.connect
+    monkeypatch.setattr(
+        sandbox_session.sandbox_client, "connect", lambda *a, **k: connected.append(a) or connect(*a, **k)
+    )
     monkeypatch.setattr(sandbox_session, "RENEWED_AFTER_CHARACTERS", 3)
     assert session.run([solution], [test]).executions == first
-    assert session._client is not client
+    assert len(connected) == 1
+
+
+def test_threads_that_share_a_session_do_not_close_each_others_client(session, monkeypatch):
+    monkeypatch.setattr(sandbox_session, "RENEWED_AFTER_CHARACTERS", 10)
+
+    def run(number):
+        before = session.spent
+        test = planted.original(f"2\n{number} 1\n", f"{number + 1}\n")
+        runs = session.run([planted.solution("a", planted.FAST_SUM)], [test], round_index=number)
+        return runs.executions.status.tolist(), (session.spent - before).executions
+
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        outcomes = list(threads.map(run, range(24)))
+    assert outcomes == [([[0]], 1)] * 24
+
+
+def test_each_call_of_a_generator_has_an_output_of_its_own(session):
+    megabytes = "class InputGenerator:\n    def generate_edge_cases(self):\n        return 'x' * (9 << 20)\n"
+    inputs = draw_inputs(session, Generator("g", megabytes), ("generate_edge_cases",), calls=3, seed=0)
+    assert [len(text) for text in inputs] == [(9 << 20) + 1] * 3
 
 
 def test_what_was_spent_adds_up(session):

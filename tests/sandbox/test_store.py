@@ -1,6 +1,7 @@
 """Stored answers come back bit for bit, from other processes too, and faults are never kept."""
 
 import dataclasses
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -45,11 +46,57 @@ def test_any_change_of_the_question_is_another_question(tmp_path):
 
 
 def test_the_oldest_answers_make_room(tmp_path):
-    store = Store(tmp_path / "s", most_answers=10)
-    for n in range(100):
-        store.put(RunResult(f"{n}", ()))
-    kept = [int(row[0]) for row in store._database.execute("SELECT request FROM answers")]
-    assert sorted(kept) == list(range(90, 100))
+    path = tmp_path / "s"
+    store = Store(path, most_bytes=1 << 20)
+    for n in range(4_000):
+        store.put(RunResult(f"{n:05d}", (TestResult(0, Verdict.SUCCESS, 0.1, output="x" * 500),)))
+    store.close()
+    with sqlite3.connect(path) as database:
+        kept = sorted(int(row[0]) for row in database.execute("SELECT request FROM answers"))
+    assert 100 < len(kept) < 3_000
+    assert kept == list(range(kept[0], 4_000)), "the newest answers stay, without a gap"
+    assert path.stat().st_size < 4 << 20
+
+
+def test_a_file_that_is_no_database_is_put_aside(tmp_path, caplog):
+    path = tmp_path / "s"
+    path.write_bytes(b"garbage" * 1000)
+    store = Store(path)
+    store.put(answer())
+    assert store.get(REQUEST) == answer()
+    assert (tmp_path / "s.broken").exists()
+    assert "put aside" in caplog.text
+
+
+def test_an_answer_that_cannot_be_read_is_measured_again(tmp_path, caplog):
+    path = tmp_path / "s"
+    store = Store(path)
+    store.put(answer())
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE answers SET answer = CAST(x'ff00fe' AS TEXT)")
+    assert store.get(REQUEST) is None
+    assert "measured again" in caplog.text
+
+
+FULL_DISK = """
+import resource, signal, sys
+from sandbox.protocol import RunRequest, RunResult, TestResult, Verdict
+from sandbox.service.store import Store
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+store = Store(sys.argv[1])
+request = RunRequest("first", "0" * 64)
+store.put(RunResult(request.sha256, ()))
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+for n in range(100):
+    store.put(RunResult(f"{n}", (TestResult(0, Verdict.SUCCESS, 0.1, output="x" * 5_000),)))
+print(store.get(request) is not None)
+"""
+
+
+def test_a_full_disk_ends_the_keeping_and_not_the_job(tmp_path):
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, tmp_path / "s"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"]
+    assert done.stderr.count("cannot be kept") == 1
 
 
 def test_a_second_client_replays_what_the_first_measured(tmp_path):
