@@ -20,11 +20,7 @@ _WHOLE = re.compile(r"[+-]?\d{1,4000}", re.ASCII)
 _SPACES = re.compile(r"\s+")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _CODE_CONTESTS_TOLERANCE = 1e-5
-_TOLERANCES = {
-    "float_absolute_tolerance": ("absolute",),
-    "float_relative_tolerance": ("relative",),
-    "float_tolerance": ("absolute", "relative"),
-}
+_TOLERANCES = ("float_tolerance", "float_absolute_tolerance", "float_relative_tolerance")
 
 
 def lines(expected: str, produced: str) -> bool:
@@ -142,7 +138,9 @@ def _package_checker(arguments: list[str]) -> ProblemPackageChecker | None:
         elif argument == "space_change_sensitive":
             checker = dataclasses.replace(checker, space_change_sensitive=True)
         elif key in _TOLERANCES and tolerance is not None and 0 <= tolerance < math.inf:
-            checker = dataclasses.replace(checker, **dict.fromkeys(_TOLERANCES[key], tolerance))
+            absolute = checker.absolute if key == "float_relative_tolerance" else tolerance
+            relative = checker.relative if key == "float_absolute_tolerance" else tolerance
+            checker = dataclasses.replace(checker, absolute=absolute, relative=relative)
         else:
             return None
     return checker
