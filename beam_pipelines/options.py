@@ -5,7 +5,14 @@ Frozen and made of plain values, so that it pickles into workers and is written 
 
 import dataclasses
 
-from optimrl_jax.jobs.checked_fields import INNER_SHARE, NOT_NEGATIVE, POSITIVE, POSITIVE_SHARE, setting
+from optimrl_jax.jobs.checked_fields import INNER_SHARE, NOT_NEGATIVE, POSITIVE, POSITIVE_SHARE, Check, setting
+
+KNOWN_LANGUAGES = ("python3", "pypy3", "cpp", "java")
+LANGUAGES: Check = (
+    lambda value: bool(value) and set(value.split(",")) <= set(KNOWN_LANGUAGES),
+    f"some of {','.join(KNOWN_LANGUAGES)}",
+)
+JUDGES: Check = (lambda value: value in ("reject", "compare"), "reject or compare")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,6 +21,9 @@ class BuildOptions:
 
     source: str = setting("mini", "where problems come from")
     input: str = setting("", "file or directory that the source reads")
+    split: str = setting("", "split of the input to read, where it has several; all: mix them")
+    languages: str = setting("python3", "comma-separated languages of solutions: python3, pypy3, cpp, java", LANGUAGES)
+    special_judges: str = setting("reject", "problems with a checker of their own: reject, or compare outputs", JUDGES)
     output: str = setting("", "directory of the dataset")
     work: str = setting("", "directory of finished records that all workers can write; empty: work in the output")
     generators: str = setting("", "JSON or JSON Lines file with input generators by problem")

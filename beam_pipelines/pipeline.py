@@ -14,7 +14,18 @@ from beam_pipelines.generators import voting
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import KEPT, REJECTED
 from beam_pipelines.sandbox_session import Connection
-from beam_pipelines.sources import code_contests, embedded, evaluation_sets, jsonl, problem_packages
+from beam_pipelines.sources import (
+    apps,
+    code_contests,
+    code_contests_plus,
+    codeforces,
+    embedded,
+    evaluation_sets,
+    jsonl,
+    live_code_bench,
+    polygon,
+    problem_packages,
+)
 from beam_pipelines.sources.reading import ReadSource
 from beam_pipelines.stages import (
     classify,
@@ -35,8 +46,14 @@ Source = Callable[[BuildOptions], ReadSource]
 SOURCES: dict[str, Source] = {
     "mini": embedded.read_embedded,
     "code_contests": code_contests.read_code_contests,
+    "code_contests_plus": code_contests_plus.read_code_contests_plus,
+    "taco": apps.read_taco,
+    "apps": apps.read_apps,
+    "live_code_bench": live_code_bench.read_live_code_bench,
+    "codeforces": codeforces.read_codeforces,
     "jsonl": jsonl.read_jsonl,
     "packages": problem_packages.read_packages,
+    "polygon": polygon.read_polygon,
 }
 ROUNDS = (thresholds.CORRECTNESS, thresholds.OPTIMIZATION)
 PROBLEMS = "problems"

@@ -24,6 +24,8 @@ class Label(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
+    """A program with what its source says of it; `language` is the sandbox's name of it."""
+
     id: str
     program: str
     label: Label
@@ -48,10 +50,20 @@ class Test:
 
 @dataclasses.dataclass(frozen=True)
 class Generator:
-    """Source of a Python class `InputGenerator` (paper L1400); untrusted, runs in the sandbox only."""
+    """Source of a program that makes inputs; untrusted, runs in the sandbox only.
+
+    Attributes:
+      id: unique in its problem.
+      program: Python with a class `InputGenerator`, with a function `generate_input`, or, where there are `commands`, a
+        program that prints an input.
+      commands: the arguments of such a program, one text for each way of starting it; `{seed}` stands for a number.
+      campaign: the round of test generation that it is for; empty for both.
+    """
 
     id: str
     program: str
+    commands: tuple[str, ...] = ()
+    campaign: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -104,7 +104,7 @@ def stored_ids(output: pathlib.Path) -> set[str]:
     whole, _, unfinished = output.read_text().rpartition("\n")
     if unfinished:
         output.write_text(whole + "\n" if whole else "")
-    return {json.loads(line)["id"] for line in whole.splitlines()}
+    return {json.loads(line)["id"] for line in whole.split("\n") if line}
 
 
 def _parsed(arguments: Sequence[str]) -> object:

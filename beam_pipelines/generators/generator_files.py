@@ -58,9 +58,13 @@ def _list(programs: object) -> list:
 
 
 def _lines(text: str) -> list[tuple[str, Generator]]:
-    rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    # Split at line feeds alone: U+2028 and U+0085, which str.splitlines cuts at, may stand inside the programs.
+    rows = [json.loads(line) for line in text.split("\n") if line.strip()]
     usable = [row for row in rows if row.get("program")]
     return [
-        (row["problem"], Generator(str(row.get("id", f"line_{number}")), row["program"]))
+        (
+            row["problem"],
+            Generator(str(row.get("id", f"line_{number}")), row["program"], campaign=row.get("campaign", "")),
+        )
         for number, row in enumerate(usable)
     ]

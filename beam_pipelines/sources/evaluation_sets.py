@@ -1,41 +1,41 @@
-"""Edge: reads the statements of evaluation sets that the corpus must not contain (JSON Lines or Parquet)."""
+"""Reads the statements of evaluation sets that the corpus must not contain (JSON Lines or Parquet, row by row)."""
 
-import json
-import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-import pyarrow
-import pyarrow.parquet
-
+from beam_pipelines.sources.row_files import ALL_SPLITS, DamagedRow, find_row_files, make_blocks, read_block
 from optimrl_jax.errors import UserError
-from optimrl_jax.jobs.user_paths import existing_path
 
-# LiveCodeBench says question_content, CodeContests description, others prompt or text.
-STATEMENT_FIELDS = ("statement", "question_content", "description", "prompt", "text")
-NAME_FIELDS = ("id", "name", "question_id", "task_id", "question_title")
+# LiveCodeBench says question_content, APPS and TACO question, CodeContests description, others prompt or text.
+STATEMENT_FIELDS = ("statement", "question_content", "question", "description", "prompt", "text")
+NAME_FIELDS = ("id", "name", "question_id", "problem_id", "task_id", "question_title")
 
 
 def read_evaluation_sets(paths: str) -> dict[str, str]:
-    """Name -> statement over all files of a comma-separated list; raises UserError for one that does not fit."""
+    """Return name -> statement over all files of a comma-separated list of files and directories.
+
+    Raises:
+      UserError: a file is not there or broken, or a row has none of the fields in which sets keep their statements.
+    """
     found = {}
     for path in filter(None, paths.split(",")):
-        file = existing_path(path, "--evaluation_sets")
-        for number, row in enumerate(_rows(file)):
-            fields = [field for field in STATEMENT_FIELDS if isinstance(row.get(field), str)]
-            if not fields:
+        for name, row in _rows(path):
+            if not isinstance(row, dict) or not (fields := [key for key in STATEMENT_FIELDS if _is_text(row.get(key))]):
                 wanted = ", ".join(STATEMENT_FIELDS)
-                raise UserError(f"--evaluation_sets = {path!r}: record {number}: expected one of the fields {wanted}")
-            name = next((str(row[field]) for field in NAME_FIELDS if row.get(field) is not None), str(number))
-            found[f"{file.name}/{name}"] = row[fields[0]]
+                raise UserError(f"--evaluation_sets = {path!r}: record {name}: expected one of the fields {wanted}")
+            own = next((str(row[field]) for field in NAME_FIELDS if row.get(field) is not None), "")
+            found[f"{name}/{own}"] = row[fields[0]]
     return found
 
 
-def _rows(file: pathlib.Path) -> Iterator[Mapping]:
-    try:
-        if file.suffix == ".parquet":
-            yield from pyarrow.parquet.read_table(file).to_pylist()
-        else:
-            yield from (json.loads(line) for line in file.read_text("utf-8-sig").splitlines() if line.strip())
-    except (pyarrow.ArrowException, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"--evaluation_sets = {str(file)!r}: expected JSON Lines or Parquet ({reason})") from None
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _rows(path: str) -> Iterator[tuple[str, object]]:
+    for block in make_blocks(find_row_files(path, ALL_SPLITS, field="--evaluation_sets"), limit=0):
+        for row in read_block(block):
+            if isinstance(row, DamagedRow):
+                raise UserError(
+                    f"--evaluation_sets = {path!r}: expected JSON Lines or Parquet ({row.name}: {row.detail})"
+                )
+            yield row

@@ -1,26 +1,30 @@
-"""Edge: ICPC/Kattis problem packages: one directory a problem, with problem.yaml, data, submissions and generators.
+"""Edge: ICPC/Kattis problem packages: one directory a problem, in the formats `legacy`, `2023-07` and `2025-09`.
 
-Accepted Python submissions are correct solutions; wrong_answer and run_time_error ones are incorrect. Submissions that
-are only too slow are neither and are counted. Programs in `generators` are input generators, read as data. Packages
-with a validator of their own cannot be judged by comparing outputs and are rejected.
+Tests that the samples and secret data hold are original tests. How outputs are compared follows the arguments of the
+default validator; what is not judged by comparing the output of one run (interactive and multi-pass problems, answers
+that are submitted, validators of the package's own) is named and left out.
 """
 
+import configparser
+import functools
 import pathlib
-import re
 from collections.abc import Iterator, Mapping
 
 import yaml
 
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, Test, count_stage
-from beam_pipelines.sources.reading import BrokenRecordError, ReadSource, optional_field
+from beam_pipelines.records import Problem, Rejection, Test, count_stage
+from beam_pipelines.sources.languages import select_languages
+from beam_pipelines.sources.package_programs import read_generators_of_package, read_submissions
+from beam_pipelines.sources.package_validation import choose_checker, require_judgeable, validator_arguments
+from beam_pipelines.sources.reading import BrokenRecordError, ReadSource, UnsupportedProblemError, optional_field
 from optimrl_jax.arrays import TestKind
 from optimrl_jax.errors import require
 from optimrl_jax.jobs.user_paths import existing_path
 
+SOURCE = "packages"
 MANIFEST = "problem.yaml"
-LABEL_OF_FOLDER = {"accepted": Label.CORRECT, "wrong_answer": Label.INCORRECT, "run_time_error": Label.INCORRECT}
-STATEMENTS = ("problem_statement", "statement")
+STATEMENTS = ("statement", "problem_statement")
 STATEMENT_NAMES = ("problem.en.md", "problem.en.tex", "problem.md", "problem.tex")
 ORIGIN_OF_FOLDER = {"sample": "public", "secret": "private"}
 DEFAULT_TIME_LIMIT_S = 2.0
@@ -29,68 +33,88 @@ DEFAULT_MEMORY_MIB = 2048
 
 def read_packages(options: BuildOptions) -> ReadSource:
     root = existing_path(options.input, "--input", is_directory=True)
-    packages = [root] if (root / MANIFEST).exists() else sorted(path for path in root.iterdir() if path.is_dir())
+    packages = [root] if (root / MANIFEST).exists() else sorted(path.parent for path in root.glob(f"*/{MANIFEST}"))
     require(bool(packages), "--input", options.input, "a problem package or a directory of packages")
     return ReadSource([(str(path),) for path in packages[: options.limit or None]], parse_package_block, options)
 
 
 def parse_package_block(block: tuple[str], options: BuildOptions) -> Iterator[Problem | Rejection]:
-    yield parse_package(pathlib.Path(block[0]))
+    """Yield the one record of a package's directory."""
+    yield parse_package(pathlib.Path(block[0]), options)
 
 
-def parse_package(package: pathlib.Path) -> Problem | Rejection:
-    """One package as a problem, or why it is none."""
-    name = f"packages/{package.name}"
-    if not (package / MANIFEST).is_file():
-        return Rejection(name, "read", "no_problem_yaml")
+def parse_package(package: pathlib.Path, options: BuildOptions) -> Problem | Rejection:
+    """Return a package as a problem, or why it is none."""
+    name = f"{SOURCE}/{package.name}"
     try:
-        return problem_from_package(package)
-    except (ValueError, OSError, yaml.YAMLError) as error:
-        return Rejection(name, "read", "broken_record", " ".join(str(error).split()))
+        return problem_from_package(package, options)
+    except UnsupportedProblemError as error:
+        return Rejection(name, "read", error.reason, str(error))
+    except (ValueError, yaml.YAMLError, configparser.Error, RecursionError) as error:
+        return Rejection(name, "read", "broken_record", " ".join(str(error).split())[:200])
 
 
-def problem_from_package(package: pathlib.Path) -> Problem:
-    """A problem from a package's directory; raises Broken naming what does not fit."""
-    manifest = yaml.safe_load((package / MANIFEST).read_text("utf-8-sig")) or {}
-    if not isinstance(manifest, Mapping):
-        raise BrokenRecordError(f"{MANIFEST}: expected a mapping")
-    manifest = dict(manifest)
+def problem_from_package(package: pathlib.Path, options: BuildOptions) -> Problem:
+    """Make a problem of a package's directory.
+
+    Raises:
+      BrokenRecordError: something is missing or does not fit; the message says what.
+      UnsupportedProblemError: the problem is not judged by comparing outputs.
+    """
+    manifest = read_mapping(package / MANIFEST)
+    require_judgeable(package, manifest, options)
     limits = dict(optional_field(manifest, "limits", dict, {}))
-    solutions = tuple(_solutions(package))
+    submissions = read_submissions(package / "submissions")
+    accepted = select_languages(submissions.solutions, options)
+    generators, others = read_generators_of_package(package / "generators")
+    tests, checker = _tests_and_checker(package, manifest)
     problem = Problem(
-        id=f"packages/{package.name}",
-        source="packages",
-        category=str(manifest.get("source") or ""),
+        id=f"{SOURCE}/{package.name}",
+        source=SOURCE,
+        category=_source_name(manifest),
         statement=_statement(package),
         difficulty=0,
         rating=0,
         time_limit_s=_time_limit_s(package, limits),
         memory_limit_bytes=int(optional_field(limits, "memory", int, DEFAULT_MEMORY_MIB)) << 20,
-        checker=checker_of_manifest(manifest),
-        solutions=solutions,
-        tests=tuple(_tests(package)),
-        generators=tuple(
-            Generator(path.name, path.read_text("utf-8-sig")) for path in sorted((package / "generators").glob("*.py"))
-        ),
+        checker=checker,
+        solutions=accepted,
+        tests=tests,
+        generators=generators,
     )
-    too_slow = len(list((package / "submissions" / "time_limit_exceeded").glob("*.py")))
-    return count_stage(problem, "read", too_slow=too_slow)
+    return count_stage(
+        problem,
+        "read",
+        **submissions.left_out,
+        other_language=len(submissions.solutions) - len(accepted),
+        other_generators=others,
+    )
 
 
-def checker_of_manifest(manifest: Mapping[str, object]) -> str:
-    """The named output comparison that the manifest asks for; raises Broken for a validator of the package's own."""
-    kind = str(manifest.get("validation") or "default")
-    if kind.split()[0] != "default":
-        raise BrokenRecordError(f"validation = {kind!r}: expected default (outputs are compared, not validated)")
-    flags = str(manifest.get("validator_flags") or manifest.get("output_validator_flags") or "")
-    tolerance = re.search(r"float(?:_absolute|_relative)?_tolerance\s+(\S+)", flags)
-    return f"float_{float(tolerance[1]):.0e}".replace("e-0", "e-") if tolerance else "lines"
+def _tests_and_checker(package: pathlib.Path, manifest: Mapping[str, object]) -> tuple[tuple[Test, ...], str]:
+    """The tests and the comparison of the secret ones; samples that are compared differently are left out."""
+    settings = functools.lru_cache(maxsize=None)(read_mapping_if_there)
+    found = [
+        (test, validator_arguments(path, package, manifest, settings))
+        for folder, origin in ORIGIN_OF_FOLDER.items()
+        for path in sorted((package / "data" / folder).rglob("*.in"))
+        for test in [_test(path, package, origin)]
+    ]
+    secret = {arguments for test, arguments in found if test.origin == ORIGIN_OF_FOLDER["secret"]}
+    arguments = secret or {arguments for _, arguments in found} or {()}
+    if len(arguments) > 1:
+        raise UnsupportedProblemError("several_comparisons", f"{len(arguments)} ways of comparing outputs")
+    (chosen,) = arguments
+    return tuple(test for test, own in found if own == chosen), choose_checker(chosen)
 
 
-def _time_limit_s(package: pathlib.Path, limits: Mapping[str, object]) -> float:
-    if (package / ".timelimit").is_file():
-        return float((package / ".timelimit").read_text())
-    return float(optional_field(limits, "time_limit", (int, float), DEFAULT_TIME_LIMIT_S))
+def _test(path: pathlib.Path, package: pathlib.Path, origin: str) -> Test:
+    answer = path.with_suffix(".ans")
+    if not answer.is_file():
+        raise BrokenRecordError(f"{answer.relative_to(package)}: expected the answer to {path.name}")
+    if path.with_suffix(".files").is_dir():
+        raise UnsupportedProblemError("file_io", f"{path.with_suffix('.files').relative_to(package)} is given")
+    return Test(int(TestKind.ORIGINAL), path.read_text("utf-8"), answer.read_text("utf-8"), origin)
 
 
 def _statement(package: pathlib.Path) -> str:
@@ -101,16 +125,30 @@ def _statement(package: pathlib.Path) -> str:
     raise BrokenRecordError(f"{STATEMENTS[0]}: expected one of {', '.join(STATEMENT_NAMES)}")
 
 
-def _tests(package: pathlib.Path) -> Iterator[Test]:
-    for folder, origin in ORIGIN_OF_FOLDER.items():
-        for path in sorted((package / "data" / folder).rglob("*.in")):
-            answer = path.with_suffix(".ans")
-            if not answer.is_file():
-                raise BrokenRecordError(f"{answer.relative_to(package)}: expected the answer to {path.name}")
-            yield Test(int(TestKind.ORIGINAL), path.read_text("utf-8"), answer.read_text("utf-8"), origin)
+def _source_name(manifest: Mapping[str, object]) -> str:
+    """The contest: a text, an object with a name, or the first of a list of these."""
+    source = manifest.get("source") or ""
+    source = source[0] if isinstance(source, list) and source else source
+    return str(source.get("name") or "" if isinstance(source, dict) else source)
 
 
-def _solutions(package: pathlib.Path) -> Iterator[Solution]:
-    for folder, label in LABEL_OF_FOLDER.items():
-        for path in sorted((package / "submissions" / folder).glob("*.py")):
-            yield Solution(f"{folder}/{path.name}", path.read_text("utf-8-sig"), label)
+def _time_limit_s(package: pathlib.Path, limits: Mapping[str, object]) -> float:
+    if (package / ".timelimit").is_file():
+        return float((package / ".timelimit").read_text())
+    if (package / "domjudge-problem.ini").is_file():
+        parser = configparser.ConfigParser()
+        parser.read_string("[problem]\n" + (package / "domjudge-problem.ini").read_text("utf-8-sig"))
+        return float(parser.get("problem", "timelimit", fallback=str(DEFAULT_TIME_LIMIT_S)).strip("'\""))
+    return float(optional_field(limits, "time_limit", (int, float), DEFAULT_TIME_LIMIT_S))
+
+
+def read_mapping(path: pathlib.Path) -> dict[str, object]:
+    """Return what a YAML file says, an empty one nothing; raises BrokenRecordError for anything but a mapping."""
+    value = yaml.safe_load(path.read_text("utf-8-sig")) or {}
+    if not isinstance(value, dict):
+        raise BrokenRecordError(f"{path.name}: expected a mapping")
+    return value
+
+
+def read_mapping_if_there(path: pathlib.Path) -> dict[str, object]:
+    return read_mapping(path) if path.is_file() else {}

@@ -1,31 +1,123 @@
-"""Edge: what sources that read files share: blocks are spread over workers, broken records become rejections."""
+"""Edge: what sources that read files share: blocks are spread over workers, broken records become rejections.
+
+Everything that comes from a file is checked here, before anything expensive happens to it: texts that cannot be
+encoded, numbers that the dataset cannot hold and values of another type end as a rejection with a reason. A file that
+cannot be read ends the job instead.
+"""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import apache_beam as beam
 
 from beam_pipelines.generators import generator_files
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import KEPT, REJECTED, Problem, Rejection
+from beam_pipelines.sources.row_files import DamagedRow, RowBlock, find_row_files, make_blocks, read_block
 
 # Marks and carriage returns belong to files, not to texts: they go before anything runs or is compared.
 BYTE_ORDER_MARK = "\ufeff"
-Block = tuple
-Parse = Callable[[Block, BuildOptions], Iterable[Problem | Rejection]]
+RATING_BAND = 400
+# What the dataset can hold, and what can be meant.
+LARGEST_INT32 = (1 << 31) - 1
+LARGEST_INT64 = (1 << 63) - 1
+LONGEST_LIMIT_S = 3600.0
+COMPARE_SPECIAL_JUDGES = "compare"
+NAME_FIELDS = ("id", "name", "question_id", "problem_id")
+
+Parse = Callable[..., Iterable[Problem | Rejection]]
+ParseRow = Callable[[str, Mapping[str, object], BuildOptions], Problem]
+Kind = TypeVar("Kind")
 
 
 class BrokenRecordError(ValueError):
     """A record of a source that cannot become a problem; the message names field, value and what was expected."""
 
 
-class ReadSource(beam.PTransform):
-    """Reads every block with `parse`; problems out, and rejections under the tag `rejected`."""
+class UnsupportedProblemError(ValueError):
+    """A sound record of a kind of problem that is not judged by comparing standard output; `reason` names the kind."""
 
-    def __init__(self, blocks: Sequence[Block], parse: Parse, options: BuildOptions) -> None:
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+def read_row_source(
+    options: BuildOptions, source: str, parse: ParseRow, *, columns: Sequence[str] = ()
+) -> "ReadSource":
+    """Return the reading of a source whose records are rows of files.
+
+    Args:
+      options: `input`, `split` and `limit` say which rows.
+      source: begins the ids of rejected rows; empty where rows carry whole ids.
+      parse: makes a problem of a row's name, the row and the options; raises BrokenRecordError or
+        UnsupportedProblemError.
+      columns: names that Parquet files must have.
+
+    Raises:
+      UserError: the input is not there or is none of this source.
+    """
+    blocks = make_blocks(find_row_files(options.input, options.split), limit=options.limit, columns=columns)
+    parse_block = functools.partial(parse_rows, source=source, parse=parse)
+    return ReadSource(blocks, parse_block, options, records=sum(block.rows for block in blocks))
+
+
+def parse_rows(
+    block: RowBlock, options: BuildOptions, *, source: str, parse: ParseRow
+) -> Iterator[Problem | Rejection]:
+    """Yield a problem or a rejection for every row of a block."""
+    for row in read_block(block):
+        if isinstance(row, DamagedRow):
+            yield Rejection(row.name, "read", row.reason, row.detail)
+        else:
+            yield parse_or_reject(*row, options, source=source, parse=parse)
+
+
+def parse_or_reject(
+    name: str, row: object, options: BuildOptions, *, source: str, parse: ParseRow
+) -> Problem | Rejection:
+    """Return what a row says: a problem, or why it is none."""
+    if not isinstance(row, dict):
+        return Rejection(name, "read", "not_an_object")
+    ids = (row[field] for field in NAME_FIELDS if isinstance(row.get(field), str | int))
+    own_id = str(next(ids, name))
+    record_id = f"{source}/{own_id}" if source else own_id
+    try:
+        return parse(name, row, options)
+    except UnsupportedProblemError as error:
+        return Rejection(record_id, "read", error.reason, str(error))
+    except BrokenRecordError as error:
+        return Rejection(record_id, "read", "broken_record", str(error))
+
+
+def require_comparison(options: BuildOptions, detail: str) -> None:
+    """Raise UnsupportedProblemError for a problem with a checker of its own, unless outputs are to be compared."""
+    if options.special_judges != COMPARE_SPECIAL_JUDGES:
+        raise UnsupportedProblemError("special_judge", detail)
+
+
+def rating_band(rating: int) -> str:
+    """Return the category of a rating: bands of 400, empty for problems without one."""
+    return f"rating_{rating // RATING_BAND * RATING_BAND}" if rating else ""
+
+
+class ReadSource(beam.PTransform):
+    """Reads every block with `parse`; problems out, and rejections under the tag `rejected`.
+
+    Attributes:
+      expected_records: how many problems and rejections come out: what the source holds, counted before it is read.
+    """
+
+    def __init__(
+        self, blocks: Sequence[object], parse: Parse, options: BuildOptions, *, records: int | None = None
+    ) -> None:
         super().__init__(label="read")
         # A generators file that does not fit is the caller's mistake and shows before anything runs.
         generator_files.read_generators(options.generators)
+        self.expected_records = len(blocks) if records is None else records
         self._blocks = list(blocks)
         self._parse = parse
         self._options = options
@@ -36,8 +128,8 @@ class ReadSource(beam.PTransform):
             for record in self._parse(block, self._options):
                 yield tidy_or_reject(record) if isinstance(record, Problem) else record
 
-    def expand(self, root: beam.Pipeline):
-        blocks = root | "blocks" >> beam.Create(self._blocks)
+    def expand(self, input_or_inputs: beam.Pipeline):
+        blocks = input_or_inputs | "blocks" >> beam.Create(self._blocks)
         step = _ReadBlock(self._parse, self._options)
         return blocks | "parse" >> beam.ParDo(step).with_outputs(REJECTED, main=KEPT)
 
@@ -50,7 +142,7 @@ class _ReadBlock(beam.DoFn):
     def setup(self) -> None:
         self._generators = generator_files.read_generators(self._options.generators)
 
-    def process(self, block: Block) -> Iterator[Problem]:
+    def process(self, block: object) -> Iterator[Problem | beam.pvalue.TaggedOutput]:
         for record in self._parse(block, self._options):
             clean = tidy_or_reject(record) if isinstance(record, Problem) else record
             if isinstance(clean, Problem):
@@ -60,19 +152,46 @@ class _ReadBlock(beam.DoFn):
 
 
 def tidy_or_reject(problem: Problem) -> Problem | Rejection:
-    """The problem with tidy texts, or a rejection where one of them is no Unicode text (lone surrogates)."""
+    """Return the problem with tidy texts, or a rejection where the dataset could not hold one of its values."""
     clean = tidy_problem(problem)
-    texts = [clean.id, clean.statement, *(one.program for one in clean.solutions)]
-    texts += [text for test in clean.tests for text in (test.input, test.output or "")]
+    name = clean.id.encode("ascii", "replace").decode()
     try:
-        "".join(texts).encode()
+        for text in _texts(clean):
+            text.encode()
     except UnicodeEncodeError as error:
-        return Rejection(clean.id.encode("ascii", "replace").decode(), "read", "not_unicode", str(error)[:200])
+        return Rejection(name, "read", "not_unicode", str(error)[:200])
+    if detail := _out_of_range(clean):
+        return Rejection(name, "read", "out_of_range", detail)
     return clean
 
 
+def _texts(problem: Problem) -> Iterator[str]:
+    yield from (problem.id, problem.source, problem.category, problem.statement, problem.checker, problem.group)
+    for solution in problem.solutions:
+        yield from (solution.id, solution.program, solution.speed_class, solution.language)
+    for test in problem.tests:
+        yield from (test.input, test.output or "", test.origin)
+    for generator in problem.generators:
+        yield from (generator.id, generator.program)
+
+
+def _out_of_range(problem: Problem) -> str:
+    """The first number that cannot be stored or meant, in words; empty if all can."""
+    bounds = {
+        "difficulty": (-LARGEST_INT32, LARGEST_INT32),
+        "rating": (-LARGEST_INT32, LARGEST_INT32),
+        "memory_limit_bytes": (1, LARGEST_INT64),
+        "time_limit_s": (math.ulp(0.0), LONGEST_LIMIT_S),
+    }
+    for field, (low, high) in bounds.items():
+        value = getattr(problem, field)
+        if not low <= value <= high:
+            return f"{field} = {value}: expected a number in [{low:g}, {high:g}]"
+    return ""
+
+
 def tidy_problem(problem: Problem) -> Problem:
-    """The problem with LF line ends and without leading byte-order marks in its statement, programs and tests."""
+    """Return the problem with LF line ends and without leading byte-order marks in statement, programs and tests."""
     return dataclasses.replace(
         problem,
         statement=tidy_text(problem.statement),
@@ -88,27 +207,43 @@ def tidy_problem(problem: Problem) -> Problem:
 
 
 def tidy_text(text: str) -> str:
+    """Return the text with LF line ends and without a leading byte-order mark."""
     return text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def required_field(value: object, field: str, kind: type | tuple[type, ...]) -> object:
-    """The field of a parsed object; raises Broken where it is missing or of another kind."""
+def required_field(value: object, field: str, kind: type[Kind] | tuple[type[Kind], ...]) -> Kind:
+    """Return the field of a parsed object.
+
+    Raises:
+      BrokenRecordError: it is missing, or of another kind; a truth value is no number.
+    """
     if not isinstance(value, dict):
         raise BrokenRecordError(f"{type(value).__name__}: expected an object with the field {field!r}")
     if field not in value:
         raise BrokenRecordError(f"{field}: expected this field")
     found = value[field]
     if not isinstance(found, kind) or isinstance(found, bool):
-        raise BrokenRecordError(f"{field} = {str(found)[:40]!r}: expected {_name(kind)}, got {type(found).__name__}")
+        raise BrokenRecordError(
+            f"{field} = {str(found)[:40]!r}: expected {_kind_name(kind)}, got {type(found).__name__}"
+        )
     return found
 
 
-def optional_field(value: object, field: str, kind: type | tuple[type, ...], default: object) -> object:
-    """The field of a parsed object, or the default where it is absent or null."""
+def optional_field(value: object, field: str, kind: type[Kind] | tuple[type[Kind], ...], default: Kind) -> Kind:
+    """Return the field of a parsed object, or the default where it is absent or null; as `required_field` otherwise."""
     if isinstance(value, dict) and value.get(field) is None:
         return default
     return required_field(value, field, kind)
 
 
-def _name(kind: type | tuple[type, ...]) -> str:
+def texts_field(value: object, field: str) -> list[str]:
+    """Return a field that is a list of texts; BrokenRecordError names the place of an item that is none."""
+    items = required_field(value, field, list)
+    for index, item in enumerate(items):
+        if not isinstance(item, str):
+            raise BrokenRecordError(f"{field}[{index}] = {str(item)[:40]!r}: expected str, got {type(item).__name__}")
+    return items
+
+
+def _kind_name(kind: type | tuple[type, ...]) -> str:
     return " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))

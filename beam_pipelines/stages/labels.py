@@ -30,7 +30,7 @@ def require_both_labels(
     A caller who has less time than the paper may cap solutions (of each label, chosen by the seed) and original tests
     (the first ones: public before private before generated).
     """
-    python2 = [one for one in problem.solutions if is_python2(one.program)]
+    python2 = [one for one in problem.solutions if one.language == "python3" and is_python2(one.program)]
     usable = tuple(one for one in problem.solutions if one not in python2)
     problem = dataclasses.replace(problem, solutions=usable)
     if not usable:

@@ -102,7 +102,7 @@ class ProblemPackageChecker:
 
 CHECKERS: dict[str, Checker] = {"lines": lines, "tokens": tokens, "code_contests": code_contests}
 _FORMS = (
-    f"{', '.join(CHECKERS)}, float_1e-N, or package[:case_sensitive][:space_change_sensitive]"
+    f"{', '.join(CHECKERS)}, float_1e-N, or kattis[:case_sensitive][:space_change_sensitive]"
     "[:float_absolute_tolerance=E][:float_relative_tolerance=E]"
 )
 
@@ -111,8 +111,8 @@ def checker_named(name: str) -> Checker:
     """Return the checker of a suite by its name.
 
     Args:
-      name: `lines`, `tokens`, `code_contests`, `float_1e-N` with N from 1 to 99, or `package` followed by the arguments
-        of the problem package format's default validator, as in `package:case_sensitive:float_tolerance=1e-6`.
+      name: `lines`, `tokens`, `code_contests`, `float_1e-N` with N from 1 to 99, or `kattis` followed by the arguments
+        of the problem package format's default validator, as in `kattis:case_sensitive:float_tolerance=1e-6`.
 
     Raises:
       InvalidRequestError: no checker has this name.
@@ -123,7 +123,7 @@ def checker_named(name: str) -> Checker:
     if match and int(match[1]) > 0:
         return functools.partial(floats, tolerance=10.0 ** -int(match[1]))
     kind, *arguments = name.split(":")
-    if kind == "package" and (checker := _package_checker(arguments)):
+    if kind == "kattis" and (checker := _package_checker(arguments)):
         return checker
     raise InvalidRequestError(f"suite.checker = {name!r}: expected one of {_FORMS}")
 

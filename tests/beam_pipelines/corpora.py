@@ -7,7 +7,9 @@ import pyarrow
 import pyarrow.parquet
 import tensorflow_datasets as tfds
 
-from beam_pipelines import build_dataset
+from beam_pipelines import build_dataset, pipeline
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.records import Problem, Rejection
 from optimrl_jax.jobs.command_line import run_command
 from tests.beam_pipelines import planted
 
@@ -64,3 +66,8 @@ def write_parquet(path, problems, *, row_group_size=64):
         pyarrow.Table.from_pylist(code_contests_rows(problems)), path, row_group_size=row_group_size
     )
     return path
+
+
+def read_records(source: str, **options: object) -> list[Problem | Rejection]:
+    """All records of a source, in order."""
+    return list(pipeline.SOURCES[source](BuildOptions(source=source, **options)).records())

@@ -7,22 +7,32 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from beam_pipelines import pipeline
 from beam_pipelines.generators import generator_files
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Label, Problem
-from beam_pipelines.sources import code_contests, jsonl, problem_packages
 from beam_pipelines.sources.reading import tidy_problem
 from beam_pipelines.stages.python2 import is_python2
 from optimrl_jax.errors import UserError
 from tests.beam_pipelines import planted
-from tests.beam_pipelines.corpora import code_contests_rows, write_parquet
+from tests.beam_pipelines.corpora import code_contests_rows, read_records, write_parquet
 
 SAMPLE = pathlib.Path(__file__).parents[2].parent / "shared" / "data" / "code_contests_sample.parquet"
 
 
-def test_a_json_line_becomes_the_problem_it_describes():
+def write_lines(path, *lines) -> str:
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return str(path)
+
+
+def read_line(tmp_path, line):
+    (record,) = read_records("jsonl", input=write_lines(tmp_path / "f.jsonl", line))
+    return record
+
+
+def test_a_json_line_becomes_the_problem_it_describes(tmp_path):
     problem = planted.problem()
-    assert jsonl.parse_line(json.dumps(planted.as_object(problem)).encode(), name="f:1") == problem
+    assert read_line(tmp_path, planted.as_object(problem)) == problem
 
 
 @pytest.mark.parametrize(
@@ -36,99 +46,127 @@ def test_a_json_line_becomes_the_problem_it_describes():
             "solutions[0].label = 'fine': expected correct or incorrect",
         ),
         ({"rating": "high"}, "rating = 'high': expected int, got str"),
+        ({"rating": True}, "rating = 'True': expected int, got bool"),
+        ({"tests": [{"input": "1", "output": None}]}, "output = 'None': expected str, got NoneType"),
     ],
 )
-def test_a_broken_line_is_rejected_naming_the_field(change, detail):
-    rejection = jsonl.parse_line(json.dumps(planted.as_object(planted.problem()) | change).encode(), name="f:1")
+def test_a_broken_line_is_rejected_naming_the_field(tmp_path, change, detail):
+    rejection = read_line(tmp_path, planted.as_object(planted.problem()) | change)
     assert (rejection.stage, rejection.reason, rejection.detail) == ("read", "broken_record", detail)
     assert rejection.problem_id == "planted/sum"
 
 
-@pytest.mark.parametrize(("line", "reason"), [(b"{", "not_json"), (b"\xff", "not_json"), (b"[1]", "not_an_object")])
-def test_a_line_that_is_no_object_is_rejected_under_its_number(line, reason):
-    rejection = jsonl.parse_line(line, name="f:7")
-    assert (rejection.problem_id, rejection.reason) == ("f:7", reason)
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"rating": 3_000_000_000}, "out_of_range"),
+        ({"difficulty": -(1 << 40)}, "out_of_range"),
+        ({"memory_limit_bytes": 10**19}, "out_of_range"),
+        ({"memory_limit_bytes": 0}, "out_of_range"),
+        ({"time_limit_s": float("inf")}, "out_of_range"),
+        ({"time_limit_s": float("nan")}, "out_of_range"),
+        ({"time_limit_s": -1}, "out_of_range"),
+        ({"statement": "\ud800"}, "not_unicode"),
+        ({"category": "\ud800"}, "not_unicode"),
+        ({"generators": ["\ud800"]}, "not_unicode"),
+    ],
+)
+def test_a_value_that_the_dataset_could_not_hold_is_rejected_before_anything_runs(tmp_path, change, reason):
+    rejection = read_line(tmp_path, planted.as_object(planted.problem()) | change)
+    assert (rejection.problem_id, rejection.reason) == ("planted/sum", reason)
 
 
-def test_blocks_of_lines_read_every_line_once(tmp_path):
-    path = tmp_path / "many.jsonl"
-    problems = [planted.problem(f"p{n}", statement="é" * n) for n in range(150)]
-    path.write_text("\n".join(json.dumps(planted.as_object(one)) for one in problems))
-    blocks = jsonl.line_blocks(path, limit=0)
-    assert [block[3] for block in blocks] == [8] * 18 + [6]
-    assert [record for block in blocks for record in jsonl.parse_line_block(block, BuildOptions())] == problems
-    limited = jsonl.line_blocks(path, limit=70)
-    assert sum(block[3] for block in limited) == 70
+@pytest.mark.parametrize(("line", "reason"), [("{", "not_json"), ("[1]", "not_an_object"), ("[" * 100_000, "not_json")])
+def test_a_line_that_is_no_object_is_rejected_under_its_number(tmp_path, line, reason):
+    path = write_lines(tmp_path / "f.jsonl", planted.as_object(planted.problem()), line)
+    _, rejection = read_records("jsonl", input=path)
+    assert (rejection.problem_id, rejection.reason) == ("f.jsonl:2", reason)
+
+
+def test_a_language_that_a_line_names_decides_whether_its_solution_is_read(tmp_path):
+    problem = planted.as_object(planted.problem())
+    problem["solutions"].append({"program": "int main() {}", "label": "incorrect", "language": "C++17", "id": "c"})
+    path = write_lines(tmp_path / "f.jsonl", problem)
+    (python_only,) = read_records("jsonl", input=path)
+    assert "c" not in [solution.id for solution in python_only.solutions]
+    assert python_only.trace[0].notes == (("other_language", 1),)
+    (both,) = read_records("jsonl", input=path, languages="python3,cpp")
+    assert (both.solutions[-1].id, both.solutions[-1].language) == ("c", "cpp")
+
+
+def code_contests(tmp_path, row, **options):
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "a.parquet")
+    (record,) = read_records("code_contests", input=str(tmp_path / "a.parquet"), **options)
+    return record
 
 
 def test_code_contests_rows_keep_origins_limits_and_python_solutions(tmp_path):
     path = write_parquet(tmp_path / "a.parquet", [planted.problem("x")])
-    (block,) = code_contests.parquet_blocks([path], limit=0)
-    (problem,) = code_contests.read_block(block, BuildOptions())
+    (problem,) = read_records("code_contests", input=str(path))
     assert problem.id == "code_contests/planted/x"
     assert (problem.time_limit_s, problem.memory_limit_bytes, problem.category) == (1.5, 64_000_000, "rating_800")
     assert [test.origin for test in problem.tests] == ["public", "private"]
     assert [one.program for one in problem.correct] == list(planted.CORRECT_SUMS)
     assert [one.label for one in problem.solutions].count(Label.INCORRECT) == 1
     assert problem.trace[0].notes == (("other_language", 1),)
+    # The rule of comparison is that of CodeContests: words in any letter case, numbers within 1e-5.
+    assert problem.checker == "code_contests"
 
 
-@pytest.mark.parametrize("limit", [0, 1, 5, 20, 41])
-def test_blocks_of_row_groups_read_every_row_once(tmp_path, limit):
-    files = [
-        write_parquet(tmp_path / f"{n}.parquet", [planted.problem(f"{n}/{i}") for i in range(20)], row_group_size=17)
-        for n in range(2)
-    ]
-    options = BuildOptions(limit=limit)
-    found = [
-        p.id
-        for block in code_contests.parquet_blocks(files, limit=limit)
-        for p in code_contests.read_block(block, options)
-    ]
-    assert len(found) == len(set(found)) == min(limit or 40, 40)
-    assert set(found[:1]) <= {"code_contests/planted/0/0"}
-
-
-def test_a_broken_row_is_rejected_with_its_name():
+def test_code_contests_solutions_come_in_the_languages_that_are_asked_for(tmp_path):
     (row,) = code_contests_rows([planted.problem()])
-    row["public_tests"]["output"] = []
-    rejection = code_contests.parse_row(row)
-    assert rejection.problem_id == "code_contests/planted/sum"
-    assert rejection.detail == "public_tests: expected as many outputs as inputs, got 0 and 1"
+    problem = code_contests(tmp_path, row, languages="cpp")
+    assert [(one.program, one.language) for one in problem.solutions] == [("int main() {}", "cpp")]
+    assert problem.trace[0].notes == (("other_language", len(planted.CORRECT_SUMS) + 1),)
 
 
-@pytest.mark.parametrize("make", [lambda path: path.write_bytes(b"PAR1 broken"), lambda path: None])
-def test_a_broken_or_missing_parquet_file_is_one_line(tmp_path, make):
-    make(tmp_path / "a.parquet")
-    with pytest.raises(UserError, match=r"--input = .*: expected"):
-        code_contests.read_code_contests(BuildOptions(input=str(tmp_path / "a.parquet")))
+def test_code_contests_as_lists_of_records_with_names_of_languages_says_the_same(tmp_path):
+    (row,) = code_contests_rows([planted.problem()])
+    names = {2: "CPP", 3: "PYTHON3"}
+    listed = row | {
+        column: [
+            {"language": names[language], "solution": program}
+            for language, program in zip(row[column]["language"], row[column]["solution"], strict=True)
+        ]
+        for column in ("solutions", "incorrect_solutions")
+    }
+    for column in ("public_tests", "private_tests", "generated_tests"):
+        pairs = zip(row[column]["input"], row[column]["output"], strict=True)
+        listed[column] = [{"input": given, "output": wanted} for given, wanted in pairs]
+    assert code_contests(tmp_path, listed) == code_contests(tmp_path, row)
 
 
-def test_a_row_group_that_is_damaged_inside_is_rejected_and_others_are_read(tmp_path):
-    path = write_parquet(
-        tmp_path / "a.parquet", [planted.problem(f"{i}", statement="x" * 5000) for i in range(6)], row_group_size=3
-    )
-    content = bytearray(path.read_bytes())
-    first = pyarrow.parquet.ParquetFile(path).metadata.row_group(0).column(1)
-    start = first.dictionary_page_offset or first.data_page_offset
-    content[start : start + first.total_compressed_size] = bytes(first.total_compressed_size)
-    path.write_bytes(content)
-    found = [
-        record
-        for block in code_contests.parquet_blocks([path], limit=0)
-        for record in code_contests.read_block(block, BuildOptions())
-    ]
-    assert [record.id for record in found if isinstance(record, Problem)] == [
-        f"code_contests/planted/{i}" for i in (3, 4, 5)
-    ]
-    (rejection,) = [record for record in found if not isinstance(record, Problem)]
-    assert (rejection.problem_id, rejection.reason) == ("a.parquet/row_group_0", "broken_row_group")
+@pytest.mark.parametrize(
+    ("change", "reason", "detail"),
+    [
+        ({"input_file": "in.txt"}, "file_io", "input_file = 'in.txt'"),
+        ({"solutions": {"language": [3], "solution": [None]}}, "broken_record", "solutions.solution[0] = 'None'"),
+        ({"public_tests": {"input": ["1"], "output": [None]}}, "broken_record", "public_tests.output[0] = 'None'"),
+        (
+            {"public_tests": {"input": ["1"], "output": []}},
+            "broken_record",
+            "of input as of output, got 1 and 0",
+        ),
+        ({"solutions": {"language": [3, 3], "solution": ["1"]}}, "broken_record", "got 2 and 1"),
+    ],
+)
+def test_a_broken_row_is_rejected_with_its_name(tmp_path, change, reason, detail):
+    (row,) = code_contests_rows([planted.problem()])
+    rejection = code_contests(tmp_path, row | change)
+    assert (rejection.problem_id, rejection.reason) == ("code_contests/planted/sum", reason)
+    assert detail in rejection.detail
 
 
-def test_a_parquet_file_with_other_columns_is_one_line(tmp_path):
-    pyarrow.parquet.write_table(pyarrow.table({"name": ["a"]}), tmp_path / "a.parquet")
-    with pytest.raises(UserError, match="expected CodeContests columns, without description"):
-        code_contests.read_code_contests(BuildOptions(input=str(tmp_path / "a.parquet")))
+@pytest.mark.parametrize("limit", [None, {"seconds": 0, "nanos": 0}])
+def test_a_time_limit_that_nobody_wrote_down_is_two_seconds(tmp_path, limit):
+    (row,) = code_contests_rows([planted.problem()])
+    assert code_contests(tmp_path, row | {"time_limit": limit}).time_limit_s == 2.0
+
+
+def test_the_reading_of_a_source_knows_how_many_records_come_out(tmp_path):
+    path = write_lines(tmp_path / "f.jsonl", planted.as_object(planted.problem()), "{", "", "[1]")
+    reading = pipeline.SOURCES["jsonl"](BuildOptions(input=path))
+    assert reading.expected_records == len(list(reading.records())) == 3
 
 
 @pytest.mark.parametrize(
@@ -196,74 +234,23 @@ def test_python_3_and_plain_syntax_errors_are_not_python_2(program):
     assert not is_python2(program)
 
 
-@pytest.fixture
-def package(tmp_path):
-    """A small problem package on disk."""
-    root = tmp_path / "sum"
-    files = {
-        "problem.yaml": "name: Sum\nlimits: {memory: 512}\nvalidator_flags: float_tolerance 1e-6\n",
-        "problem_statement/problem.en.tex": "Print the sum of all the numbers.",
-        "data/sample/1.in": "1\n1\n",
-        "data/sample/1.ans": "1\n",
-        "data/secret/group/2.in": "2\n1 2\n",
-        "data/secret/group/2.ans": "3\n",
-        "submissions/accepted/a.py": planted.FAST_SUM,
-        "submissions/wrong_answer/w.py": planted.WRONG_ANSWER,
-        "submissions/time_limit_exceeded/t.py": planted.SLOW_SUM,
-        "submissions/accepted/a.cpp": "int main() {}",
-        "generators/g.py": planted.SUM_GENERATOR,
-        ".timelimit": "3\n",
-    }
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
-
-
-def test_a_problem_package_becomes_a_problem(package):
-    problem = problem_packages.parse_package(package)
-    assert (problem.id, problem.checker, problem.time_limit_s) == ("packages/sum", "float_1e-6", 3.0)
-    assert problem.memory_limit_bytes == 512 << 20
-    assert [(test.origin, test.output) for test in problem.tests] == [("public", "1\n"), ("private", "3\n")]
-    assert [(one.id, str(one.label)) for one in problem.solutions] == [
-        ("accepted/a.py", "correct"),
-        ("wrong_answer/w.py", "incorrect"),
-    ]
-    assert [one.id for one in problem.generators] == ["g.py"]
-    assert problem.trace[0].notes == (("too_slow", 1),)
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "reason", "detail"),
-    [
-        ("problem.yaml", None, "no_problem_yaml", ""),
-        ("problem.yaml", "[", "broken_record", "while parsing"),
-        ("problem.yaml", "- a", "broken_record", "expected a mapping"),
-        ("problem.yaml", "validation: custom", "broken_record", "validation = 'custom': expected default"),
-        ("problem.yaml", "limits: {memory: much}", "broken_record", "memory = 'much': expected int"),
-        (".timelimit", "soon", "broken_record", "could not convert"),
-        ("data/sample/1.ans", None, "broken_record", "expected the answer to 1.in"),
-        ("problem_statement/problem.en.tex", None, "broken_record", "problem_statement: expected one of"),
-    ],
-)
-def test_a_package_that_does_not_fit_is_rejected_with_a_reason(package, file, text, reason, detail):
-    if text is None:
-        (package / file).unlink()
-    else:
-        (package / file).write_text(text)
-    rejection = problem_packages.parse_package(package)
-    assert (rejection.problem_id, rejection.reason) == ("packages/sum", reason)
-    assert detail in rejection.detail
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85"])
+def test_line_separators_inside_strings_do_not_cut_json_lines(tmp_path, separator):
+    program = f"print('a{separator}b')"
+    path = tmp_path / "g.jsonl"
+    path.write_text(json.dumps({"problem": "x", "program": program}, ensure_ascii=False) + "\n\n", encoding="utf-8")
+    ((generator,),) = generator_files.read_generators(str(path)).values()
+    assert generator.program == program
+    problem = planted.as_object(planted.problem(statement=f"a{separator}b"))
+    path.write_text(json.dumps(problem, ensure_ascii=False) + "\n", encoding="utf-8")
+    (record,) = read_records("jsonl", input=str(path))
+    assert record.statement == f"a{separator}b"
 
 
 @pytest.mark.real_data
 @pytest.mark.skipif(not SAMPLE.exists(), reason="the CodeContests sample is not beside the checkout")
 def test_the_real_sample_is_read_whole_and_none_of_it_is_python_2():
-    found = [
-        p
-        for block in code_contests.parquet_blocks([SAMPLE], limit=0)
-        for p in code_contests.read_block(block, BuildOptions())
-    ]
+    found = read_records("code_contests", input=str(SAMPLE))
     assert len(found) == 58
     assert all(isinstance(record, Problem) for record in found)
     assert sum(len(problem.correct) for problem in found) == 4655

@@ -38,24 +38,24 @@ CASES = [
     ("code_contests", "5", "5 5", False),
     ("code_contests", "Ä", "ä", False),
     ("code_contests", "nan", "0", False),
-    ("package", "Yes 1\n", "YES\n1", True),
-    ("package", "0.5", "0.50", False),
-    ("package", "Ä", "ä", False),
-    ("package:case_sensitive", "Yes", "YES", False),
-    ("package:space_change_sensitive", "a b\n", "A b\n", True),
-    ("package:space_change_sensitive", "a b\n", "a  b\n", False),
-    ("package:space_change_sensitive", "a b\n", "a b", False),
-    ("package:float_tolerance=5e-7", "0.0314", "3.1400004E-2", True),
-    ("package:float_tolerance=5e-7", "0.0314", "3.14006E-2", False),
-    ("package:float_tolerance=0.5", "3", "3.5", True),
-    ("package:float_absolute_tolerance=1e-6", "1000000", "1000000.9", False),
-    ("package:float_relative_tolerance=1e-6", "1000000", "1000000.9", True),
-    ("package:float_relative_tolerance=1e-6", "0", "0.0000001", False),
-    ("package:float_absolute_tolerance=0:float_relative_tolerance=1e-9", "7", "7.0", True),
-    ("package:float_tolerance=1e-6:case_sensitive", "Yes 1", "yes 1", False),
-    ("package:float_tolerance=1e-6", "1", "one", False),
-    ("package:float_tolerance=1e-6", "one", "ONE", True),
-    ("package:float_tolerance=1e-6", "nan", "nan", False),
+    ("kattis", "Yes 1\n", "YES\n1", True),
+    ("kattis", "0.5", "0.50", False),
+    ("kattis", "Ä", "ä", False),
+    ("kattis:case_sensitive", "Yes", "YES", False),
+    ("kattis:space_change_sensitive", "a b\n", "A b\n", True),
+    ("kattis:space_change_sensitive", "a b\n", "a  b\n", False),
+    ("kattis:space_change_sensitive", "a b\n", "a b", False),
+    ("kattis:float_tolerance=5e-7", "0.0314", "3.1400004E-2", True),
+    ("kattis:float_tolerance=5e-7", "0.0314", "3.14006E-2", False),
+    ("kattis:float_tolerance=0.5", "3", "3.5", True),
+    ("kattis:float_absolute_tolerance=1e-6", "1000000", "1000000.9", False),
+    ("kattis:float_relative_tolerance=1e-6", "1000000", "1000000.9", True),
+    ("kattis:float_relative_tolerance=1e-6", "0", "0.0000001", False),
+    ("kattis:float_absolute_tolerance=0:float_relative_tolerance=1e-9", "7", "7.0", True),
+    ("kattis:float_tolerance=1e-6:case_sensitive", "Yes 1", "yes 1", False),
+    ("kattis:float_tolerance=1e-6", "1", "one", False),
+    ("kattis:float_tolerance=1e-6", "one", "ONE", True),
+    ("kattis:float_tolerance=1e-6", "nan", "nan", False),
 ]
 
 
@@ -66,7 +66,7 @@ def test_checkers_agree_where_they_say(name, expected, produced, agrees):
 
 @pytest.mark.parametrize(
     "name",
-    ["", "exact", "float_1e-0", "float_1e-", "float_2e-6", "package:", "package:float_tolerance=-1", "package:loose"],
+    ["", "exact", "float_1e-0", "float_1e-", "float_2e-6", "kattis:", "kattis:float_tolerance=-1", "kattis:loose"],
 )
 def test_an_unknown_checker_is_named(name):
     with pytest.raises(InvalidRequestError, match=r"suite\.checker"):

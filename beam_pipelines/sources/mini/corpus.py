@@ -36,7 +36,7 @@ def mini_families() -> tuple[ProblemFamily, ...]:
 
 
 def _read_family(name: str) -> ProblemFamily:
-    root = importlib.resources.files(__package__)
+    root = importlib.resources.files("beam_pipelines.sources.mini")
     folder, shared = root / "families" / name, root / "shared"
     texts = tomllib.loads((folder / "family.toml").read_text("utf-8"))
     operations = tuple(Operation(**fields, answer=ANSWERS[name][fields["name"]]) for fields in texts["operations"])

@@ -1,0 +1,84 @@
+"""CodeContests+, from the Parquet files of one of its configurations (`1x` to `5x`, which hold tests).
+
+Checkers are C++ programs, which this package does not run: problems that have one are named as special judges and left
+out, unless `--special_judges=compare` takes the risk of comparing outputs.
+"""
+
+from collections.abc import Mapping
+
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.records import Label, Problem, Solution, Test, count_stage
+from beam_pipelines.sources.languages import language_named, select_languages
+from beam_pipelines.sources.reading import (
+    ReadSource,
+    optional_field,
+    read_row_source,
+    require_comparison,
+    required_field,
+)
+from optimrl_jax.arrays import TestKind
+
+SOURCE = "code_contests_plus"
+CHECKER = "code_contests"
+COLUMNS = ("id", "description", "correct_submissions", "incorrect_submissions", "test_cases")
+# Limits are milliseconds and MiB; nobody limits a program to a thousand seconds or a megabyte of MiB.
+LONGEST_SECONDS = 100
+LARGEST_MIB = 1 << 16
+DEFAULT_TIME_LIMIT_S = 2.0
+DEFAULT_MEMORY_MIB = 256
+
+
+def read_code_contests_plus(options: BuildOptions) -> ReadSource:
+    return read_row_source(options, SOURCE, parse_code_contests_plus, columns=COLUMNS)
+
+
+def parse_code_contests_plus(name: str, row: Mapping[str, object], options: BuildOptions) -> Problem:
+    """Make a problem of one row; raises BrokenRecordError naming the column, UnsupportedProblemError for a checker."""
+    if optional_field(row, "checker", str, "").strip():
+        require_comparison(options, "checker is given")
+    solutions = [
+        *_solutions(row, "correct_submissions", Label.CORRECT),
+        *_solutions(row, "incorrect_submissions", Label.INCORRECT),
+    ]
+    accepted = select_languages(solutions, options)
+    title = optional_field(row, "title", str, "")
+    description = required_field(row, "description", str)
+    problem = Problem(
+        id=f"{SOURCE}/{required_field(row, 'id', (str, int))}",
+        source=SOURCE,
+        category=optional_field(row, "source", str, ""),
+        statement=f"{title}\n\n{description}" if title else description,
+        difficulty=0,
+        rating=0,
+        time_limit_s=_time_limit_s(row),
+        memory_limit_bytes=_memory_bytes(row),
+        checker=CHECKER,
+        solutions=accepted,
+        tests=tuple(
+            Test(int(TestKind.ORIGINAL), required_field(case, "input", str), required_field(case, "output", str))
+            for case in required_field(row, "test_cases", list)
+        ),
+    )
+    return count_stage(problem, "read", other_language=len(solutions) - len(accepted))
+
+
+def _solutions(row: Mapping[str, object], column: str, label: Label) -> list[Solution]:
+    return [
+        Solution(
+            f"{column}/{index}",
+            required_field(item, "code", str),
+            label,
+            language=language_named(required_field(item, "language", str)),
+        )
+        for index, item in enumerate(required_field(row, column, list))
+    ]
+
+
+def _time_limit_s(row: Mapping[str, object]) -> float:
+    limit = float(optional_field(row, "time_limit", (int, float), 0))
+    return (limit / 1e3 if limit > LONGEST_SECONDS else limit) or DEFAULT_TIME_LIMIT_S
+
+
+def _memory_bytes(row: Mapping[str, object]) -> int:
+    limit = int(optional_field(row, "memory_limit", (int, float), 0)) or DEFAULT_MEMORY_MIB
+    return limit if limit > LARGEST_MIB else limit << 20

@@ -1,0 +1,79 @@
+"""Codeforces problems as open-r1 publishes them: statements in parts and official tests, no solutions.
+
+Without solutions they make a dataset only with `--tests_only`. Interactive problems, and those that read and write
+files, are named and left out; a problem with a checker of its own is one with a special judge.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.records import Problem, Test
+from beam_pipelines.sources.reading import (
+    ReadSource,
+    UnsupportedProblemError,
+    optional_field,
+    rating_band,
+    read_row_source,
+    require_comparison,
+    required_field,
+)
+from optimrl_jax.arrays import TestKind
+
+CHECKER = "code_contests"
+STATEMENT_PARTS = {
+    "description": "{}",
+    "input_format": "Input\n{}",
+    "output_format": "Output\n{}",
+    "note": "Note\n{}",
+}
+ORIGINS = {"examples": "public", "official_tests": "private"}
+
+
+def read_codeforces(options: BuildOptions) -> ReadSource:
+    return read_row_source(options, "codeforces", parse_codeforces)
+
+
+def parse_codeforces(name: str, row: Mapping[str, object], options: BuildOptions) -> Problem:
+    """Make a problem without solutions of one row."""
+    if optional_field(row, "interaction_format", str, ""):
+        raise UnsupportedProblemError("interactive", "interaction_format is given")
+    mode = optional_field(row, "input_mode", str, "stdio")
+    if mode != "stdio":
+        raise UnsupportedProblemError("file_io", f"input_mode = {mode[:40]!r}")
+    if optional_field(row, "generated_checker", str, ""):
+        require_comparison(options, "generated_checker is given")
+    rating = optional_field(row, "rating", int, 0)
+    return Problem(
+        id=f"codeforces/{required_field(row, 'id', str)}",
+        source="codeforces",
+        category=rating_band(rating),
+        statement=_statement(row),
+        difficulty=0,
+        rating=rating,
+        time_limit_s=float(optional_field(row, "time_limit", (int, float), 2.0)),
+        memory_limit_bytes=int(optional_field(row, "memory_limit", (int, float), 256.0) * (1 << 20)),
+        checker=CHECKER,
+        solutions=(),
+        tests=tuple(_tests(row)),
+    )
+
+
+def _statement(row: Mapping[str, object]) -> str:
+    required_field(row, "description", str)
+    texts = {part: optional_field(row, part, str, "").strip() for part in STATEMENT_PARTS}
+    parts = [
+        optional_field(row, "title", str, ""),
+        *(STATEMENT_PARTS[part].format(texts[part]) for part in texts if texts[part]),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _tests(row: Mapping[str, object]) -> Iterator[Test]:
+    """Samples first; the official tests usually begin with them again."""
+    seen = set()
+    for column, origin in ORIGINS.items():
+        for case in optional_field(row, column, list, []):
+            given = required_field(case, "input", str)
+            if given not in seen:
+                seen.add(given)
+                yield Test(int(TestKind.ORIGINAL), given, required_field(case, "output", str), origin)

@@ -1,0 +1,56 @@
+"""What sources call a programming language, and what the sandbox calls it. Pure."""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterable
+
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.records import Solution
+
+# Names of the sandbox on the right; python2 is known so that it can be told from python3, and never runs.
+LANGUAGE_NAMES = {
+    "python3": "python3",
+    "python 3": "python3",
+    "python": "python3",
+    "py3": "python3",
+    "py": "python3",
+    "pypy3": "pypy3",
+    "pypy 3": "pypy3",
+    "python2": "python2",
+    "python 2": "python2",
+    "py2": "python2",
+    "pypy2": "python2",
+    "cpp": "cpp",
+    "c++": "cpp",
+    "java": "java",
+}
+SUFFIXES = {".py": "python3", ".py3": "python3", ".py2": "python2", ".java": "java"} | dict.fromkeys(
+    (".cpp", ".cc", ".cxx", ".c++", ".C"), "cpp"
+)
+
+
+def language_named(name: object) -> str:
+    """Return the sandbox's name for a language that a source names in words, empty for a language it does not run.
+
+    Versions and compilers after the name do not matter: "C++17 (GCC 7-32)" is cpp, "Python 3.8" is python3.
+    """
+    words = str(name).strip().lower()
+    if words in LANGUAGE_NAMES:
+        return LANGUAGE_NAMES[words]
+    known = [known for known in LANGUAGE_NAMES if words.startswith(known) and not words[len(known) :][:1].isalpha()]
+    return LANGUAGE_NAMES[max(known, key=len)] if known else ""
+
+
+def language_of_file(path: pathlib.PurePath) -> str:
+    """Return the sandbox's name for the language of a source file by its suffix, empty for others."""
+    return SUFFIXES.get(path.suffix, "") or SUFFIXES.get(path.suffix.lower(), "")
+
+
+def select_languages(solutions: Iterable[Solution], options: BuildOptions) -> tuple[Solution, ...]:
+    """Return the solutions in languages that the build takes.
+
+    What a source calls Python 2 may be valid Python 3, and the other way round. It comes along with Python 3, under
+    that name, and the stage `labels` tells the two apart by their texts.
+    """
+    named = (dataclasses.replace(one, language="python3") if one.language == "python2" else one for one in solutions)
+    return tuple(solution for solution in named if solution.language in options.languages.split(","))

@@ -1,0 +1,101 @@
+"""Edge: how a problem package wants outputs judged: its type, its validator, and the arguments of the default one."""
+
+import pathlib
+import shlex
+from collections.abc import Callable, Mapping
+
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.sources.reading import BrokenRecordError, UnsupportedProblemError, require_comparison
+
+# A scoring problem that the default validator judges has full score where every test is right: that is judged here.
+UNJUDGED_TYPES = {"interactive": "interactive", "multi-pass": "multi_pass", "submit-answer": "submit_answer"}
+VALIDATOR_FOLDERS = ("output_validator", "output_validators")
+# Settings of a group of tests: of format 2025-09, and of the older ones.
+GROUP_FILES = ("test_group.yaml", "testdata.yaml")
+ARGUMENT_KEYS = ("output_validator_args", "output_validator_flags", "validator_flags")
+SENSITIVE = ("case_sensitive", "space_change_sensitive")
+TOLERANCES = ("float_tolerance", "float_absolute_tolerance", "float_relative_tolerance")
+
+Arguments = tuple[str, ...]
+ReadSettings = Callable[[pathlib.Path], Mapping[str, object]]
+
+
+def require_judgeable(package: pathlib.Path, manifest: Mapping[str, object], options: BuildOptions) -> None:
+    """Raise UnsupportedProblemError, with the kind of problem as its reason, where comparing outputs is no judgement.
+
+    The legacy format says so in `validation`, the later ones in `type` and by a folder with a validator.
+    """
+    validation = str(manifest.get("validation") or "default").split()
+    kinds = manifest.get("type") or "pass-fail"
+    words = {str(kind) for kind in (kinds if isinstance(kinds, list) else [kinds])} | set(validation[1:])
+    for kind, reason in UNJUDGED_TYPES.items():
+        if kind in words:
+            raise UnsupportedProblemError(reason, f"type: {kind}")
+    is_legacy = str(manifest.get("problem_format_version") or "legacy").startswith("legacy") and "type" not in manifest
+    own = [folder for folder in VALIDATOR_FOLDERS if _has_program(package / folder)]
+    if validation[0] != "default":
+        require_comparison(options, f"validation: {' '.join(validation)}")
+    elif own and not (is_legacy and "validation" in manifest):
+        require_comparison(options, f"{own[0]} is given")
+
+
+def _has_program(folder: pathlib.Path) -> bool:
+    return folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
+
+
+def validator_arguments(
+    path: pathlib.Path, package: pathlib.Path, manifest: Mapping[str, object], read: ReadSettings
+) -> Arguments:
+    """Return the arguments of the output validator for one test.
+
+    The test's own settings count, else those of the nearest group above it, else those of the manifest.
+
+    Args:
+      path: the test's input file.
+      package: directory of the package.
+      manifest: what `problem.yaml` says.
+      read: returns what a YAML file says, nothing for a file that is not there.
+    """
+    places = [path.with_suffix(".yaml")]
+    for folder in path.relative_to(package).parents[:-1]:
+        places += [package / folder / name for name in GROUP_FILES]
+    for settings in (*map(read, places), manifest):
+        for key in ARGUMENT_KEYS:
+            if settings.get(key) is not None:
+                return _words(settings[key], key)
+    return ()
+
+
+def _words(value: object, key: str) -> Arguments:
+    """A sequence of arguments, or a text of them, as words."""
+    if isinstance(value, str):
+        return tuple(shlex.split(value))
+    if isinstance(value, list):
+        return tuple(word for item in value for word in shlex.split(str(item)))
+    raise BrokenRecordError(f"{key} = {str(value)[:40]!r}: expected a sequence of arguments")
+
+
+def choose_checker(arguments: Arguments) -> str:
+    """Return the named comparison of the sandbox for the arguments of the default validator.
+
+    Raises:
+      BrokenRecordError: an argument is unknown, or a tolerance is no number.
+    """
+    parts, words = ["kattis"], iter(arguments)
+    for word in words:
+        if word in SENSITIVE:
+            parts.append(word)
+        elif word in TOLERANCES:
+            parts.append(f"{word}={_tolerance(next(words, ''), word)!r}")
+        else:
+            raise BrokenRecordError(
+                f"output_validator_args: {word[:40]!r}: expected arguments of the default validator"
+            )
+    return ":".join(parts)
+
+
+def _tolerance(text: str, word: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise BrokenRecordError(f"{word} = {text[:40]!r}: expected a number") from None

@@ -1,0 +1,198 @@
+"""Edge: Polygon packages: one directory a problem, described by its `problem.xml`.
+
+Only packages that hold their tests can be read: tests and answers that a standard package leaves to be generated are
+named as missing. Checkers of the standard library become the comparison that they stand for; other checkers are special
+judges, interactors and files are named and left out.
+"""
+
+import pathlib
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterator
+
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.records import Label, Problem, Rejection, Solution, Test, count_stage
+from beam_pipelines.sources.languages import language_named, select_languages
+from beam_pipelines.sources.reading import (
+    BrokenRecordError,
+    ReadSource,
+    UnsupportedProblemError,
+    require_comparison,
+)
+from optimrl_jax.arrays import TestKind
+from optimrl_jax.errors import require
+from optimrl_jax.jobs.user_paths import existing_path
+
+SOURCE = "polygon"
+MANIFEST = "problem.xml"
+DEFAULT_TIME_LIMIT_MS = 2000
+DEFAULT_MEMORY_BYTES = 256 << 20
+LARGEST_MANIFEST_BYTES = 16 << 20
+# Checkers of the standard library and what they compare.
+CHECKERS = {
+    "fcmp": "lines",
+    "lcmp": "tokens",
+    "wcmp": "tokens",
+    "hcmp": "tokens",
+    "icmp": "tokens",
+    "ncmp": "tokens",
+    "yesno": "kattis",
+    "nyesno": "kattis",
+    "rcmp": "kattis:float_absolute_tolerance=1.5e-06",
+    "acmp": "kattis:float_absolute_tolerance=1.5e-06",
+    "dcmp": "float_1e-6",
+    "rcmp4": "float_1e-4",
+    "rcmp6": "float_1e-6",
+    "rcmp9": "float_1e-9",
+    "rncmp": "kattis:float_absolute_tolerance=1.5e-05",
+}
+LABELS = {
+    "main": Label.CORRECT,
+    "accepted": Label.CORRECT,
+    "wrong-answer": Label.INCORRECT,
+    "presentation-error": Label.INCORRECT,
+    "failed": Label.INCORRECT,
+}
+STATEMENT_PARTS = ("legend", "input", "output", "interaction", "notes")
+
+
+def read_polygon(options: BuildOptions) -> ReadSource:
+    root = existing_path(options.input, "--input", is_directory=True)
+    packages = [root] if (root / MANIFEST).exists() else sorted(path.parent for path in root.glob(f"*/{MANIFEST}"))
+    require(bool(packages), "--input", options.input, "a Polygon package or a directory of packages")
+    return ReadSource([(str(path),) for path in packages[: options.limit or None]], parse_polygon_block, options)
+
+
+def parse_polygon_block(block: tuple[str], options: BuildOptions) -> Iterator[Problem | Rejection]:
+    """Yield the one record of a package's directory."""
+    package = pathlib.Path(block[0])
+    name = f"{SOURCE}/{package.name}"
+    try:
+        yield problem_from_polygon(package, options)
+    except UnsupportedProblemError as error:
+        yield Rejection(name, "read", error.reason, str(error))
+    except (ValueError, ElementTree.ParseError) as error:
+        yield Rejection(name, "read", "broken_record", " ".join(str(error).split())[:200])
+
+
+def problem_from_polygon(package: pathlib.Path, options: BuildOptions) -> Problem:
+    """Make a problem of a package's directory.
+
+    Raises:
+      BrokenRecordError: something is missing or does not fit; the message says what.
+      UnsupportedProblemError: the problem is not judged by comparing outputs.
+    """
+    root = _manifest(package / MANIFEST)
+    judging, testset = root.find("judging"), root.find("judging/testset[@name='tests']")
+    testset = root.find("judging/testset") if testset is None else testset
+    if judging is None or testset is None:
+        raise BrokenRecordError(f"{MANIFEST}: expected judging/testset")
+    if judging.get("input-file") or judging.get("output-file"):
+        raise UnsupportedProblemError("file_io", f"input-file = {judging.get('input-file')!r}")
+    if root.find("assets/interactor") is not None:
+        raise UnsupportedProblemError("interactive", "assets/interactor is given")
+    solutions, unlabelled = _solutions(package, root)
+    accepted = select_languages(solutions, options)
+    problem = Problem(
+        id=f"{SOURCE}/{root.get('short-name') or package.name}",
+        source=SOURCE,
+        category="",
+        statement=_statement(package, root),
+        difficulty=0,
+        rating=0,
+        time_limit_s=_number(testset, "time-limit", DEFAULT_TIME_LIMIT_MS) / 1e3,
+        memory_limit_bytes=_number(testset, "memory-limit", DEFAULT_MEMORY_BYTES),
+        checker=_checker(root, options),
+        solutions=accepted,
+        tests=tuple(_tests(package, testset)),
+    )
+    return count_stage(problem, "read", other_language=len(solutions) - len(accepted), **unlabelled)
+
+
+def _manifest(path: pathlib.Path) -> ElementTree.Element:
+    text = path.read_bytes()
+    # Entities that stand for each other let a short text grow without end; a manifest has no use for any.
+    if len(text) > LARGEST_MANIFEST_BYTES or b"<!ENTITY" in text:
+        raise BrokenRecordError(f"{MANIFEST}: expected at most {LARGEST_MANIFEST_BYTES} bytes and no entities")
+    return ElementTree.fromstring(text)
+
+
+def _tests(package: pathlib.Path, testset: ElementTree.Element) -> Iterator[Test]:
+    patterns = [testset.findtext(f"{name}-path-pattern", "") for name in ("input", "answer")]
+    for number, test in enumerate(testset.iterfind("tests/test"), start=1):
+        paths = [_inside(package, _numbered(pattern, number)) for pattern in patterns]
+        for path in paths:
+            if not path.is_file():
+                raise BrokenRecordError(
+                    f"{path.relative_to(package.resolve())}: expected this file: the full package has it"
+                )
+        origin = "public" if test.get("sample") == "true" else "private"
+        given, wanted = (path.read_text("utf-8") for path in paths)
+        yield Test(int(TestKind.ORIGINAL), given, wanted, origin)
+
+
+def _numbered(pattern: str, number: int) -> str:
+    """The path of a test: the pattern has one place for a number, as in tests/%02d.a."""
+    try:
+        return pattern % number
+    except (TypeError, ValueError):
+        raise BrokenRecordError(f"path-pattern = {pattern[:40]!r}: expected one place for a number") from None
+
+
+def _inside(package: pathlib.Path, name: str) -> pathlib.Path:
+    path = (package / name).resolve()
+    if not path.is_relative_to(package.resolve()):
+        raise BrokenRecordError(f"{name[:40]!r}: expected a path inside the package")
+    return path
+
+
+def _checker(root: ElementTree.Element, options: BuildOptions) -> str:
+    checker = root.find("assets/checker")
+    name = "" if checker is None else checker.get("name", "")
+    standard = name.removeprefix("std::").removesuffix(".cpp")
+    if name.startswith("std::") and standard in CHECKERS:
+        return CHECKERS[standard]
+    require_comparison(options, f"checker = {name[:40]!r}")
+    return "tokens"
+
+
+def _solutions(package: pathlib.Path, root: ElementTree.Element) -> tuple[list[Solution], dict[str, int]]:
+    """Solutions whose tags say that they are right or wrong, and how many others there are."""
+    solutions, others = [], Counter(too_slow=0)
+    for solution in root.iterfind("assets/solutions/solution"):
+        source = solution.find("source")
+        label = LABELS.get(solution.get("tag", ""))
+        if label is None or source is None:
+            others["too_slow"] += 1
+            continue
+        path = _inside(package, source.get("path", ""))
+        if not path.is_file():
+            raise BrokenRecordError(f"{source.get('path', '')[:60]!r}: expected this file")
+        # As in cpp.g++17, java11, python.3 and python.pypy3-64.
+        kind = source.get("type", "")
+        kind = kind.removeprefix("python.") if kind.startswith("python.pypy") else kind.replace(".", " ")
+        program = path.read_text("utf-8-sig", errors="replace")
+        solutions.append(Solution(path.name, program, label, language=language_named(kind)))
+    return solutions, dict(others)
+
+
+def _statement(package: pathlib.Path, root: ElementTree.Element) -> str:
+    """The English statement as it is typeset, else the first one; of its sections, those that are there."""
+    found = [node for node in root.iterfind("statements/statement") if node.get("type", "").endswith("tex")]
+    english = [node for node in found if node.get("language") == "english"] or found
+    language = english[0].get("language", "english") if english else "english"
+    sections = package / "statement-sections" / language
+    texts = [(sections / f"{part}.tex") for part in STATEMENT_PARTS]
+    if any(path.is_file() for path in texts):
+        return "\n\n".join(path.read_text("utf-8-sig").strip() for path in texts if path.is_file()) + "\n"
+    path = _inside(package, english[0].get("path", "")) if english else package / "statement"
+    if not path.is_file():
+        raise BrokenRecordError("statements: expected a statement in TeX")
+    return path.read_text("utf-8-sig")
+
+
+def _number(node: ElementTree.Element, name: str, default: int) -> int:
+    text = node.findtext(name, "").strip()
+    if text and not text.isdecimal():
+        raise BrokenRecordError(f"{name} = {text[:40]!r}: expected a whole number")
+    return int(text) if text else default

@@ -1,0 +1,305 @@
+"""Problem packages of all three formats, and Polygon's: small original ones on disk become problems."""
+
+import pytest
+
+from beam_pipelines.records import Problem
+from beam_pipelines.sources.package_programs import matches
+from tests.beam_pipelines import planted
+from tests.beam_pipelines.corpora import read_records
+
+LEGACY = {
+    "problem.yaml": "name: Sum\nlimits: {memory: 512}\nvalidator_flags: float_tolerance 1e-6\n",
+    "problem_statement/problem.en.tex": "Print the sum of all the numbers.",
+    "data/sample/1.in": "1\n1\n",
+    "data/sample/1.ans": "1\n",
+    "data/secret/group/2.in": "2\n1 2\n",
+    "data/secret/group/2.ans": "3\n",
+    "submissions/accepted/a.py": planted.FAST_SUM,
+    "submissions/wrong_answer/w.py": planted.WRONG_ANSWER,
+    "submissions/time_limit_exceeded/t.py": planted.SLOW_SUM,
+    "submissions/accepted/a.cpp": "int main() {}",
+    "generators/g.py": planted.SUM_GENERATOR,
+    ".timelimit": "3\n",
+}
+LATER = LEGACY | {
+    "problem.yaml": "problem_format_version: 2025-09\nname: {en: Sum}\nuuid: 1\nsource: {name: Cup}\n",
+    "statement/problem.en.md": "Print the sum of all the numbers.",
+}
+
+
+def write_files(root, files):
+    for name, text in files.items():
+        if text is not None:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+    return root
+
+
+def read_package(tmp_path, files, source="packages", **options):
+    (record,) = read_records(source, input=str(write_files(tmp_path / "sum", files)), **options)
+    return record
+
+
+def test_a_legacy_package_becomes_a_problem(tmp_path):
+    problem = read_package(tmp_path, LEGACY)
+    assert (problem.id, problem.checker, problem.time_limit_s) == ("packages/sum", "kattis:float_tolerance=1e-06", 3.0)
+    assert problem.memory_limit_bytes == 512 << 20
+    assert [(test.origin, test.output) for test in problem.tests] == [("public", "1\n"), ("private", "3\n")]
+    assert [(one.id, str(one.label)) for one in problem.solutions] == [
+        ("accepted/a.py", "correct"),
+        ("wrong_answer/w.py", "incorrect"),
+    ]
+    assert [one.id for one in problem.generators] == ["g.py"]
+    assert dict(problem.trace[0].notes) == {
+        "too_slow": 1,
+        "several_files": 0,
+        "other_language": 1,
+        "other_generators": 0,
+    }
+
+
+@pytest.mark.parametrize("version", ["2023-07", "2023-07-draft", "2025-09"])
+def test_a_later_package_compares_tokens_in_any_letter_case_by_default(tmp_path, version):
+    manifest = LATER["problem.yaml"].replace("2025-09", version)
+    problem = read_package(tmp_path, LATER | {"problem.yaml": manifest})
+    assert (problem.checker, problem.category) == ("kattis", "Cup")
+
+
+def test_programs_in_cpp_and_java_come_where_they_are_asked_for(tmp_path):
+    files = LEGACY | {"submissions/accepted/B.java": "class B {}", "submissions/wrong_answer/c.cc": "int main() {}"}
+    problem = read_package(tmp_path, files, languages="python3,cpp")
+    assert {(one.id, one.language) for one in problem.solutions} == {
+        ("accepted/a.py", "python3"),
+        ("accepted/a.cpp", "cpp"),
+        ("wrong_answer/w.py", "python3"),
+        ("wrong_answer/c.cc", "cpp"),
+    }
+    assert len(read_package(tmp_path, files, languages="java").solutions) == 1
+
+
+def test_a_folder_with_one_source_is_a_program_and_one_with_several_is_counted(tmp_path):
+    files = LEGACY | {
+        "submissions/accepted/one/main.py": planted.FAST_SUM,
+        "submissions/accepted/one/notes.txt": "fast",
+        "submissions/accepted/two/main.py": planted.FAST_SUM,
+        "submissions/accepted/two/more.py": "",
+    }
+    problem = read_package(tmp_path, files)
+    assert "accepted/one" in [one.id for one in problem.solutions]
+    assert dict(problem.trace[0].notes)["several_files"] == 1
+
+
+def test_expectations_say_what_a_submission_is(tmp_path):
+    expectations = """
+mixed/right.py: {permitted: [AC]}
+mixed/{wrong,crash}*: {required: [WA, RTE]}
+wrong_answer/slow.py: {required: [TLE]}
+accepted/odd.txt: {language: python3}
+"""
+    files = LEGACY | {
+        "submissions/submissions.yaml": expectations,
+        "submissions/mixed/right.py": planted.FAST_SUM,
+        "submissions/mixed/wrong_1.py": planted.WRONG_ANSWER,
+        "submissions/mixed/crash.py": "1 / 0",
+        "submissions/mixed/unknown.py": "1",
+        "submissions/mixed/marked.py": "# @EXPECTED_RESULTS@: WRONG-ANSWER, RUN-ERROR\n",
+        "submissions/mixed/late.py": "# @EXPECTED_RESULTS@: WRONG-ANSWER, TIMELIMIT\n",
+        "submissions/wrong_answer/slow.py": "2",
+        "submissions/accepted/odd.txt": planted.FAST_SUM,
+    }
+    found = {one.id: str(one.label) for one in read_package(tmp_path, files).solutions}
+    assert found == {
+        "accepted/a.py": "correct",
+        "accepted/odd.txt": "correct",
+        "mixed/right.py": "correct",
+        "mixed/wrong_1.py": "incorrect",
+        "mixed/crash.py": "incorrect",
+        "mixed/marked.py": "incorrect",
+        "wrong_answer/w.py": "incorrect",
+    }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "is_matched"),
+    [
+        ("accepted", "accepted/a.py", True),
+        ("accepted/*", "accepted/a.py", True),
+        ("*", "accepted/a.py", True),
+        ("accepted/{a,b}.{py,cpp}", "accepted/b.cpp", True),
+        ("accepted/b", "accepted/a.py", False),
+        ("accepted/*/x", "accepted/a.py", False),
+    ],
+)
+def test_globs_match_a_path_or_a_directory_above_it(pattern, name, is_matched):
+    assert matches(pattern, name) is is_matched
+
+
+def test_generators_that_are_started_with_arguments_keep_their_commands(tmp_path):
+    settings = """
+solution: /submissions/accepted/a.cpp
+data:
+  sample: {data: {'1': {in: "1"}}}
+  secret:
+    data:
+      - small: line.py 3 {seed}
+      - many: {generate: "line.py {count} {seed:2}", count: 2}
+      - nested: {data: [{big: other.cpp 7}]}
+"""
+    files = LEGACY | {
+        "generators/line.py": "import sys\nprint(*sys.argv[1:])\n",
+        "generators/other.cpp": "int main() {}",
+        "generators/unused.py": "print(1)",
+        "generators/generators.yaml": settings,
+    }
+    problem = read_package(tmp_path, files)
+    assert [(one.id, one.commands) for one in problem.generators] == [
+        ("g.py", ()),
+        ("line.py", ("3 {seed}", "1 {seed:2}", "2 {seed:2}")),
+    ]
+    assert dict(problem.trace[0].notes)["other_generators"] == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "checker"),
+    [
+        ("validator_flags: case_sensitive space_change_sensitive", "kattis:case_sensitive:space_change_sensitive"),
+        ("validator_flags: float_tolerance 5e-7", "kattis:float_tolerance=5e-07"),
+        ("validator_flags: float_tolerance 0.5", "kattis:float_tolerance=0.5"),
+        (
+            "validator_flags: float_absolute_tolerance 1e-6 float_relative_tolerance 1e-9",
+            "kattis:float_absolute_tolerance=1e-06:float_relative_tolerance=1e-09",
+        ),
+        ("validation: default", "kattis"),
+        ("{}", "kattis"),
+    ],
+)
+def test_arguments_of_the_default_validator_are_kept(tmp_path, settings, checker):
+    assert read_package(tmp_path, LEGACY | {"problem.yaml": settings}).checker == checker
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("data/test_group.yaml", "output_validator_args: [float_tolerance, 1E-6]"),
+        ("data/secret/test_group.yaml", "output_validator_args: [float_tolerance 1e-6]"),
+        ("data/secret/group/2.yaml", "output_validator_args: [float_tolerance, '1e-6']"),
+        ("data/testdata.yaml", "output_validator_flags: float_tolerance 1e-6"),
+    ],
+)
+def test_arguments_may_stand_with_a_group_or_a_test(tmp_path, file, text):
+    problem = read_package(tmp_path, LATER | {file: text})
+    assert problem.checker == "kattis:float_tolerance=1e-06"
+    assert problem.tests[-1].origin == "private"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "detail"),
+    [
+        ({"problem.yaml": "["}, "broken_record", "while parsing"),
+        ({"problem.yaml": "- a"}, "broken_record", "expected a mapping"),
+        ({"problem.yaml": "validation: custom"}, "special_judge", "validation: custom"),
+        ({"problem.yaml": "validation: custom interactive"}, "interactive", "interactive"),
+        ({"problem.yaml": "type: interactive"}, "interactive", "interactive"),
+        ({"problem.yaml": "type: [scoring, multi-pass]"}, "multi_pass", "multi-pass"),
+        ({"problem.yaml": "type: submit-answer"}, "submit_answer", "submit-answer"),
+        (
+            {"problem.yaml": "type: pass-fail", "output_validator/v.cc": "int main() {}"},
+            "special_judge",
+            "output_validator is given",
+        ),
+        ({"problem.yaml": "validator_flags: float_tolerance much"}, "broken_record", "float_tolerance = 'much'"),
+        ({"problem.yaml": "validator_flags: --strict"}, "broken_record", "'--strict'"),
+        ({"data/secret/3.in": "1\n1\n", "data/secret/3.ans": "1\n", "data/secret/3.yaml":
+          "output_validator_args: [case_sensitive]"}, "several_comparisons", "2 ways"),
+        ({"data/secret/group/2.files/x": "1"}, "file_io", "2.files"),
+        ({"problem.yaml": "limits: {memory: much}"}, "broken_record", "memory = 'much': expected int"),
+        ({".timelimit": "soon"}, "broken_record", "could not convert"),
+        ({"data/sample/1.ans": None}, "broken_record", "expected the answer to 1.in"),
+        ({"problem_statement/problem.en.tex": None}, "broken_record", "statement: expected one of"),
+    ],
+)  # fmt: skip
+def test_a_package_that_does_not_fit_is_rejected_with_a_reason(tmp_path, change, reason, detail):
+    rejection = read_package(tmp_path, LEGACY | change)
+    assert (rejection.problem_id, rejection.reason) == ("packages/sum", reason)
+    assert detail in rejection.detail
+
+
+def test_a_scoring_problem_with_the_default_validator_is_judged_by_comparison(tmp_path):
+    assert isinstance(read_package(tmp_path, LATER | {"problem.yaml": "type: scoring"}), Problem)
+
+
+def test_a_validator_of_the_packages_own_is_compared_only_on_demand(tmp_path):
+    files = LATER | {"output_validator/v.cc": "int main() {}"}
+    assert isinstance(read_package(tmp_path, files, special_judges="compare"), Problem)
+
+
+MANIFEST = """<?xml version="1.0" encoding="utf-8"?>
+<problem short-name="sum">
+  <statements><statement language="english" path="statements/english/problem.tex" type="application/x-tex"/></statements>
+  <judging input-file="" output-file="">
+    <testset name="tests">
+      <time-limit>1500</time-limit><memory-limit>67108864</memory-limit><test-count>2</test-count>
+      <input-path-pattern>tests/%02d</input-path-pattern><answer-path-pattern>tests/%02d.a</answer-path-pattern>
+      <tests><test method="manual" sample="true"/><test cmd="gen 1" method="generated"/></tests>
+    </testset>
+  </judging>
+  <assets>
+    <checker name="std::rcmp6.cpp" type="testlib"><source path="files/check.cpp" type="cpp.g++17"/></checker>
+    <solutions>
+      <solution tag="main"><source path="solutions/a.py" type="python.3"/></solution>
+      <solution tag="accepted"><source path="solutions/a.cpp" type="cpp.g++17"/></solution>
+      <solution tag="wrong-answer"><source path="solutions/w.py" type="python.pypy3"/></solution>
+      <solution tag="time-limit-exceeded"><source path="solutions/t.py" type="python.3"/></solution>
+    </solutions>
+  </assets>
+</problem>
+"""
+POLYGON = {
+    "problem.xml": MANIFEST,
+    "statements/english/problem.tex": "Print the sum.",
+    "tests/01": "1\n1\n",
+    "tests/01.a": "1\n",
+    "tests/02": "2\n1 2\n",
+    "tests/02.a": "3\n",
+    "solutions/a.py": planted.FAST_SUM,
+    "solutions/a.cpp": "int main() {}",
+    "solutions/w.py": planted.WRONG_ANSWER,
+    "solutions/t.py": planted.SLOW_SUM,
+}
+
+
+def test_a_polygon_package_becomes_a_problem(tmp_path):
+    problem = read_package(tmp_path, POLYGON, "polygon", languages="python3,pypy3,cpp")
+    assert (problem.id, problem.checker, problem.statement) == ("polygon/sum", "float_1e-6", "Print the sum.")
+    assert (problem.time_limit_s, problem.memory_limit_bytes) == (1.5, 64 << 20)
+    assert [(test.origin, test.output) for test in problem.tests] == [("public", "1\n"), ("private", "3\n")]
+    assert [(one.id, str(one.label), one.language) for one in problem.solutions] == [
+        ("a.py", "correct", "python3"),
+        ("a.cpp", "correct", "cpp"),
+        ("w.py", "incorrect", "pypy3"),
+    ]
+
+
+def test_sections_of_a_statement_are_put_together(tmp_path):
+    sections = {"statement-sections/english/legend.tex": "Add.\n", "statement-sections/english/input.tex": "Numbers."}
+    assert read_package(tmp_path, POLYGON | sections, "polygon").statement == "Add.\n\nNumbers.\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "detail"),
+    [
+        (("std::rcmp6.cpp", "own.cpp"), "special_judge", "checker = 'own.cpp'"),
+        (('input-file=""', 'input-file="in.txt"'), "file_io", "in.txt"),
+        (("<solutions>", "<interactor/><solutions>"), "interactive", "interactor"),
+        (("tests/%02d<", "tests/%02d-%d<"), "broken_record", "expected one place for a number"),
+        (("tests/%02d<", "../%02d<"), "broken_record", "expected a path inside the package"),
+        (("tests/%02d.a", "tests/%02d.out"), "broken_record", "the full package has it"),
+        (("<time-limit>1500", "<time-limit>soon"), "broken_record", "time-limit = 'soon'"),
+        (("<problem short", "<!DOCTYPE p [<!ENTITY a 'b'>]><problem short"), "broken_record", "no entities"),
+        (("</problem>", ""), "broken_record", "no element found"),
+    ],
+)
+def test_a_polygon_package_that_does_not_fit_is_rejected_with_a_reason(tmp_path, change, reason, detail):
+    rejection = read_package(tmp_path, POLYGON | {"problem.xml": MANIFEST.replace(*change)}, "polygon")
+    assert (rejection.problem_id, rejection.reason) == ("polygon/sum", reason)
+    assert detail in rejection.detail

@@ -1,0 +1,213 @@
+"""Public problem sets: small original records in the layout of each become problems."""
+
+import base64
+import json
+import pickle
+import zlib
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from beam_pipelines.records import Problem
+from beam_pipelines.sources.languages import language_named
+from beam_pipelines.sources.live_code_bench import unpack_text
+from tests.beam_pipelines.corpora import read_records
+
+DOUBLE = "print(2 * int(input()))\n"
+
+
+def read_one(tmp_path, source, row, **options):
+    path = tmp_path / "train.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    (record,) = read_records(source, input=str(path), **options)
+    return record
+
+
+PLUS = {
+    "id": "7_A",
+    "source": "Codeforces",
+    "title": "Double",
+    "description": "Print twice the number.",
+    "time_limit": 3000,
+    "memory_limit": 128,
+    "checker": "",
+    "correct_submissions": [
+        {"code": DOUBLE, "language": "py3"},
+        {"code": "print 2 * input()", "language": "py2"},
+        {"code": "int main() {}", "language": "cpp"},
+    ],
+    "incorrect_submissions": [{"code": "print(2)", "language": "py3"}],
+    "test_cases": [{"input": "1\n", "output": "2\n"}],
+}
+
+
+def test_a_row_of_code_contests_plus_becomes_a_problem(tmp_path):
+    problem = read_one(tmp_path, "code_contests_plus", PLUS)
+    assert (problem.id, problem.category) == ("code_contests_plus/7_A", "Codeforces")
+    assert (problem.time_limit_s, problem.memory_limit_bytes) == (3.0, 128 << 20)
+    assert problem.statement == "Double\n\nPrint twice the number."
+    assert [one.id for one in problem.solutions] == [
+        "correct_submissions/0",
+        "correct_submissions/1",
+        "incorrect_submissions/0",
+    ]
+    assert problem.trace[0].notes == (("other_language", 1),)
+    assert [(test.input, test.output) for test in problem.tests] == [("1\n", "2\n")]
+
+
+def test_a_checker_of_the_problems_own_is_named_and_compared_only_on_demand(tmp_path):
+    row = PLUS | {"checker": "#include <testlib.h>"}
+    assert read_one(tmp_path, "code_contests_plus", row).reason == "special_judge"
+    problem = read_one(tmp_path, "code_contests_plus", row, special_judges="compare")
+    assert (problem.id, problem.checker) == ("code_contests_plus/7_A", "code_contests")
+
+
+TACO = {
+    "question": "Print twice the number.",
+    "solutions": json.dumps([DOUBLE, "n = int(input())\nprint(n + n)\n"]),
+    "starter_code": "",
+    "input_output": json.dumps({"inputs": ["1\n", ["2", "3"]], "outputs": ["2\n", ["4"]]}),
+    "difficulty": "EASY",
+    "time_limit": "1.5 seconds",
+    "memory_limit": "64.0 megabytes",
+}
+
+
+def test_a_row_of_taco_becomes_a_problem_named_after_its_place(tmp_path):
+    problem = read_one(tmp_path, "taco", TACO)
+    assert (problem.id, problem.category, problem.checker) == ("taco/train.jsonl:1", "easy", "code_contests")
+    assert (problem.time_limit_s, problem.memory_limit_bytes) == (1.5, 64 << 20)
+    assert [one.program for one in problem.correct] == [DOUBLE, "n = int(input())\nprint(n + n)\n"]
+    assert [(test.input, test.output) for test in problem.tests] == [("1\n", "2\n"), ("2\n3\n", "4\n")]
+
+
+def test_a_row_of_apps_is_named_by_its_number_and_may_lack_solutions(tmp_path):
+    row = TACO | {"problem_id": 4000, "solutions": "", "time_limit": None, "memory_limit": None}
+    problem = read_one(tmp_path, "apps", row)
+    assert (problem.id, problem.solutions) == ("apps/4000", ())
+    assert (problem.time_limit_s, problem.memory_limit_bytes) == (2.0, 256 << 20)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "detail"),
+    [
+        ({"input_output": json.dumps({"fn_name": "f", "inputs": [], "outputs": []})}, "functional_tests", "'f'"),
+        ({"input_output": '{"inputs": ["1"], "outputs": []}'}, "broken_record", "for each of 1 inputs, got 0"),
+        ({"input_output": "{" * 100_000}, "broken_record", "input_output: expected JSON"),
+        ({"input_output": "[]"}, "broken_record", "expected a JSON dict, got list"),
+        ({"input_output": '{"inputs": [null], "outputs": ["1"]}'}, "broken_record", "inputs[0] = 'None'"),
+        ({"solutions": "[3]"}, "broken_record", "solutions[0] = '3'"),
+        ({"question": None}, "broken_record", "question = 'None'"),
+    ],
+)
+def test_a_row_of_taco_that_does_not_fit_is_rejected_with_a_reason(tmp_path, change, reason, detail):
+    rejection = read_one(tmp_path, "taco", TACO | change)
+    assert rejection.reason == reason
+    assert detail in rejection.detail
+
+
+def packed(value) -> str:
+    return base64.b64encode(zlib.compress(pickle.dumps(value))).decode()
+
+
+LIVE = {
+    "question_id": "abc_1",
+    "question_content": "Print twice the number.",
+    "difficulty": "easy",
+    "public_test_cases": json.dumps([{"input": "1\n", "output": "2\n", "testtype": "stdin"}]),
+    "private_test_cases": packed(json.dumps([{"input": "5\n", "output": "10\n", "testtype": "stdin"}])),
+}
+
+
+def test_a_row_of_live_code_bench_becomes_statement_and_tests(tmp_path):
+    problem = read_one(tmp_path, "live_code_bench", LIVE)
+    assert (problem.id, problem.category, problem.solutions) == ("live_code_bench/abc_1", "easy", ())
+    assert [(test.input, test.output, test.origin) for test in problem.tests] == [
+        ("1\n", "2\n", "public"),
+        ("5\n", "10\n", "private"),
+    ]
+
+
+def test_functions_that_live_code_bench_calls_are_named(tmp_path):
+    row = LIVE | {"public_test_cases": json.dumps([{"input": "1", "output": "2", "testtype": "functional"}])}
+    assert read_one(tmp_path, "live_code_bench", row).reason == "functional_tests"
+
+
+@pytest.mark.parametrize("value", [pytest.fail, ["a"], ("a", "b"), 5])
+def test_a_packed_value_that_is_no_text_is_never_constructed(value):
+    with pytest.raises(ValueError, match="a pickle"):
+        unpack_text(packed(value))
+
+
+@pytest.mark.parametrize("text", ["", "zzz", "!", base64.b64encode(b"plain").decode()])
+def test_what_is_not_packed_is_said_to_be_none(tmp_path, text):
+    with pytest.raises(ValueError):
+        unpack_text(text)
+    assert read_one(tmp_path, "live_code_bench", LIVE | {"private_test_cases": text}).reason == "broken_record"
+
+
+CODEFORCES = {
+    "id": "7/A",
+    "title": "Double",
+    "description": "Print twice the number.",
+    "input_format": "A number.",
+    "output_format": "Its double.",
+    "interaction_format": None,
+    "note": None,
+    "examples": [{"input": "1\n", "output": "2\n"}],
+    "official_tests": [{"input": "1\n", "output": "2\n"}, {"input": "5\n", "output": "10\n"}],
+    "time_limit": 1.5,
+    "memory_limit": 64.0,
+    "rating": 900,
+    "input_mode": "stdio",
+    "generated_checker": None,
+}
+
+
+def test_a_row_of_codeforces_becomes_statement_and_tests_without_repeating_samples(tmp_path):
+    problem = read_one(tmp_path, "codeforces", CODEFORCES)
+    assert (problem.id, problem.rating, problem.category) == ("codeforces/7/A", 900, "rating_800")
+    assert (problem.time_limit_s, problem.memory_limit_bytes) == (1.5, 64 << 20)
+    assert problem.statement == "Double\n\nPrint twice the number.\n\nInput\nA number.\n\nOutput\nIts double.\n"
+    assert [(test.input, test.origin) for test in problem.tests] == [("1\n", "public"), ("5\n", "private")]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"interaction_format": "Ask."}, "interactive"),
+        ({"input_mode": "file"}, "file_io"),
+        ({"generated_checker": "import sys"}, "special_judge"),
+        ({"examples": [{"input": "1\n", "output": None}]}, "broken_record"),
+    ],
+)
+def test_a_row_of_codeforces_that_cannot_be_compared_is_named(tmp_path, change, reason):
+    assert read_one(tmp_path, "codeforces", CODEFORCES | change).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("Python 3", "python3"),
+        ("python3.8", "python3"),
+        ("PyPy 3-64", "pypy3"),
+        ("py2", "python2"),
+        ("C++17 (GCC 7-32)", "cpp"),
+        ("cpp g++17", "cpp"),
+        ("Java 8", "java"),
+        ("JavaScript", ""),
+        ("C#", ""),
+        ("Pascal", ""),
+    ],
+)
+def test_languages_are_known_by_their_usual_names(name, language):
+    assert language_named(name) == language
+
+
+def test_public_sets_in_parquet_are_read_as_well(tmp_path):
+
+    for source, row in (("code_contests_plus", PLUS), ("codeforces", CODEFORCES), ("taco", TACO)):
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / f"{source}.parquet")
+        (problem,) = read_records(source, input=str(tmp_path / f"{source}.parquet"))
+        assert isinstance(problem, Problem)
