@@ -23,7 +23,8 @@ def read_evaluation_sets(paths: str) -> dict[str, str]:
                 wanted = ", ".join(STATEMENT_FIELDS)
                 raise UserError(f"--evaluation_sets = {path!r}: record {name}: expected one of the fields {wanted}")
             own = next((str(row[field]) for field in NAME_FIELDS if row.get(field) is not None), "")
-            found[f"{name}/{own}"] = row[fields[0]]
+            short = f"{name.partition(':')[0]}/{own}" if own else name
+            found[short if short not in found else f"{name}/{own}"] = row[fields[0]]
     return found
 
 

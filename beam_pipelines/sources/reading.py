@@ -142,7 +142,7 @@ class _ReadBlock(beam.DoFn):
     def setup(self) -> None:
         self._generators = generator_files.read_generators(self._options.generators)
 
-    def process(self, block: object) -> Iterator[Problem | beam.pvalue.TaggedOutput]:
+    def process(self, block: object) -> Iterator[Problem]:
         for record in self._parse(block, self._options):
             clean = tidy_or_reject(record) if isinstance(record, Problem) else record
             if isinstance(clean, Problem):

@@ -18,7 +18,9 @@ from etils import epath
 
 from optimrl_jax.errors import UserError, require
 
-SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".json", ".json.gz")
+# Of a directory, files with these endings are read. A file that is named itself is JSON Lines if it has none of them.
+JSON_SUFFIXES = (".json", ".json.gz")
+SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", *JSON_SUFFIXES)
 ALL_SPLITS = "all"
 # test2.jsonl is a further part of the split test, train-00001-of-00039.parquet one of train.
 _SPLIT = re.compile(r"(train|training|valid|validation|val|dev|test)(?=\d*([-_.]|$))", re.IGNORECASE)
@@ -71,7 +73,7 @@ def find_row_files(name: str, split: str, *, field: str = "--input") -> list[epa
       UserError: nothing is there, or the name leaves open which configuration or split is meant.
     """
     path = epath.Path(name)
-    expected = f"a file or directory of {', '.join(SUFFIXES[:3])} or .json"
+    expected = "an existing file or directory of Parquet, JSON Lines or JSON"
     require(bool(name) and path.exists(), field, name, expected)
     files = _files_below(path, field) if path.is_dir() else [path]
     require(bool(files), field, name, f"at least one file: {expected}")
@@ -100,11 +102,11 @@ def make_blocks(files: Sequence[epath.Path], *, limit: int, columns: Sequence[st
             break
         if file.suffix == ".parquet":
             blocks += _parquet_blocks(file, limit=left, columns=columns)
-        elif ".jsonl" in file.suffixes:
-            blocks += _line_blocks(file, limit=left)
-        else:
+        elif file.name.endswith(JSON_SUFFIXES):
             count = len(_json_rows(file))
             blocks.append(RowBlock(str(file), min(count, left) if limit else count))
+        else:
+            blocks += _line_blocks(file, limit=left)
     return blocks
 
 
@@ -113,11 +115,11 @@ def read_block(block: RowBlock) -> Iterator[tuple[str, object] | DamagedRow]:
     path = epath.Path(block.path)
     if path.suffix == ".parquet":
         yield from _read_parquet(path, block)
-    elif ".jsonl" in path.suffixes:
-        yield from _read_lines(path, block)
-    else:
+    elif path.name.endswith(JSON_SUFFIXES):
         for number, value in enumerate(_json_rows(path)[: block.rows]):
             yield f"{path.name}:{number}", value
+    else:
+        yield from _read_lines(path, block)
 
 
 def _files_below(root: epath.Path, field: str) -> list[epath.Path]:

@@ -28,7 +28,7 @@ def _own_signal_handlers():
         (["--limit_s=nan"], "--limit_s = nan: expected a finite number"),
         (["--test_share=1"], "--test_share = 1.0: expected a share between 0 and 1"),
         (["--source=jsonl", "--input=absent.jsonl"], "--input = 'absent.jsonl': expected an existing file"),
-        (["--source=code_contests", "--input=absent"], "--input = 'absent': expected a Parquet file or a directory"),
+        (["--source=code_contests", "--input=absent"], "--input = 'absent': expected an existing file or directory"),
         (["--source=jsonl", "--input={empty}", "--sandbox_workers=2000"], "expected a sandbox that answers"),
         (["--source=jsonl", "--input={empty}"], "expected at least one problem that survives all stages, found none"),
         (["--output={empty}"], "expected a directory (File exists)"),

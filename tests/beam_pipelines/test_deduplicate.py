@@ -101,7 +101,7 @@ def test_statements_that_cannot_be_understood_have_a_reason(statement, reason):
 def test_evaluation_sets_are_read_from_json_lines(tmp_path):
     file = tmp_path / "bench.jsonl"
     file.write_text(json.dumps({"question_id": "q1", "question_content": "Add."}) + "\n" + json.dumps({"text": "Sub."}))
-    assert evaluation_sets.read_evaluation_sets(str(file)) == {"bench.jsonl/q1": "Add.", "bench.jsonl/1": "Sub."}
+    assert evaluation_sets.read_evaluation_sets(str(file)) == {"bench.jsonl/q1": "Add.", "bench.jsonl:2": "Sub."}
     assert evaluation_sets.read_evaluation_sets("") == {}
 
 

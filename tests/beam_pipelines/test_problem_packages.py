@@ -235,7 +235,9 @@ def test_a_validator_of_the_packages_own_is_compared_only_on_demand(tmp_path):
 
 MANIFEST = """<?xml version="1.0" encoding="utf-8"?>
 <problem short-name="sum">
-  <statements><statement language="english" path="statements/english/problem.tex" type="application/x-tex"/></statements>
+  <statements>
+    <statement language="english" path="statements/english/problem.tex" type="application/x-tex"/>
+  </statements>
   <judging input-file="" output-file="">
     <testset name="tests">
       <time-limit>1500</time-limit><memory-limit>67108864</memory-limit><test-count>2</test-count>
