@@ -2,10 +2,13 @@
 
 The wrapper executes the generator's source under another module name, seeds `random` (and numpy where the source
 loaded it) before each call, and prints inputs as one JSON list. It knows two shapes of generators (App. B.4, Table 11):
-a class `InputGenerator` with the methods of the schedule, and a function `generate_input`.
+a class `InputGenerator` with the methods of the schedule, and a function `generate_input`. A third shape comes with
+problem packages: a program that is started with arguments and prints an input; its commands take the place of methods.
 """
 
 import json
+import re
+import shlex
 from collections.abc import Sequence
 
 from beam_pipelines.records import Generator
@@ -43,6 +46,28 @@ print(json.dumps(inputs))
 """
 
 
+_COMMAND_WRAPPER = """\
+import contextlib, io, json, random, sys
+SOURCE = {source!r}
+COMMANDS = {commands!r}
+inputs = []
+for number in range({first}, {last}):
+    sys.argv = COMMANDS[number]
+    random.seed({seed} + 1 + number)
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    with contextlib.redirect_stdout(printed):
+        try:
+            exec(compile(SOURCE, "input_generator", "exec"), {{"__name__": "__main__"}})
+        except SystemExit as end:
+            if end.code not in (None, 0):
+                raise
+    inputs.append(printed.buffer.getvalue().decode())
+print(json.dumps(inputs))
+"""
+# The seed of a command, or one of several that it numbers.
+_SEED = re.compile(r"\{seed(?::(\d+))?\}")
+
+
 def wrapper_program(
     generator: Generator, methods: Sequence[str], *, calls: int, seed: int, only: int | None = None
 ) -> str:
@@ -56,7 +81,39 @@ def wrapper_program(
       only: the number of the one call to make, below calls x methods; None for all of them.
     """
     first, last = (0, calls * len(methods)) if only is None else (only, only + 1)
+    if generator.commands:
+        commands = choose_commands(generator, methods, calls=calls, seed=seed)
+        return _COMMAND_WRAPPER.format(source=generator.program, commands=commands, first=first, last=last, seed=seed)
     return _WRAPPER.format(source=generator.program, methods=tuple(methods), first=first, last=last, seed=seed)
+
+
+def choose_commands(generator: Generator, methods: Sequence[str], *, calls: int, seed: int) -> list[list[str]]:
+    """Return what `sys.argv` is for each of calls x methods calls of a generator with commands.
+
+    Packages list their commands from small inputs to large ones. A campaign takes them one after the other and then
+    from the beginning again, with other seeds; one that asks for large cases begins with the last one.
+    """
+    commands = list(generator.commands)
+    if "generate_large_cases" in methods:
+        commands.reverse()
+    found = []
+    for number in range(calls * len(methods)):
+        own_seed = seed + number
+
+        def numbered(match: re.Match[str], own_seed: int = own_seed) -> str:
+            return str((own_seed + int(match[1] or 0)) % 2**31)
+
+        text = _SEED.sub(numbered, commands[number % len(commands)])
+        found.append([generator.id, *_split_command(text)])
+    return found
+
+
+def _split_command(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        # A lone quotation mark: what a shell would refuse is still a command to others.
+        return text.split()
 
 
 def parse_inputs(output: str | None, *, expected: int) -> tuple[str, ...] | str:
