@@ -33,6 +33,7 @@ CONFIGURATION = "configs.quickstart"
 CHAIN = (
     "optimrl_jax.train",
     "optimrl_jax.jobs.command_line",
+    "optimrl_jax.jobs.checked_fields",
     "optimrl_jax.settings",
     CONFIGURATION,
     "configs.base",
@@ -47,12 +48,12 @@ CHAIN = (
     "optimrl_jax.model.cross_entropy",
     "optimrl_jax.model.decoder",
     "optimrl_jax.model.attention",
-    "optimrl_jax.model.rotary",
-    "optimrl_jax.model.products",
-    "optimrl_jax.model.remat",
 )
 # What modules of the chain import beside it, by the beginning of a name, and why a reader need not follow.
 ASIDE = {
+    "optimrl_jax.errors": "what a mistake of the user becomes",
+    "optimrl_jax.jobs.config_files": "where an installed package keeps its configurations",
+    "optimrl_jax.jobs.user_paths": "whether a path is there",
     "optimrl_jax.arrays": "types of arrays and axis letters",
     "optimrl_jax.rollout.execution": "the way from a program to its reward",
     "optimrl_jax.rollout.rewarder": "the way from a program to its reward",
@@ -60,7 +61,7 @@ ASIDE = {
     "optimrl_jax.data.dataset": "the way from a prompt to its rollouts",
     "optimrl_jax.data.prompts": "the way from a prompt to its rollouts",
     "optimrl_jax.data.stream": "the way from a prompt to its rollouts",
-    "optimrl_jax.model.cache": "generation",
+    "optimrl_jax.model.kv_cache": "generation",
     "optimrl_jax.model.blockwise": "attention in blocks, a variant",
     "optimrl_jax.model.pretrained": "where the first policy comes from",
     "optimrl_jax.actors": "actors of other processes, a variant",
