@@ -1,10 +1,15 @@
 """The pages hold together: links lead somewhere, rooms are described, the picture is what its script draws."""
 
+import dataclasses
+import importlib
 import importlib.util
+import json
 import re
 
 import pytest
 
+from beam_pipelines.sources import jsonl
+from optimrl_jax.settings import Settings
 from tests import source
 
 PAGES = sorted(
@@ -13,6 +18,9 @@ PAGES = sorted(
     if not {".venv", "runs", "build", ".hypothesis"} & set(path.relative_to(source.ROOT).parts)
 )
 LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#]+)(?:#[^)]*)?\)")
+SECTIONS = [field for field in dataclasses.fields(Settings) if dataclasses.is_dataclass(field.type)]
+# `--config.section.field=value` and `section.field` in backticks.
+FIELD = re.compile(r"(?:--config\.|`)(\w+)\.(\w+)(?==|`)")
 MODULE = re.compile(r"python3? -m ([\w.]+)")
 
 
@@ -33,6 +41,38 @@ def test_commands_name_modules_that_exist(page):
     # Installed under this name, see pyproject.toml; NAME stands for any.
     ours -= {"optimrl_jax.configs", "tests.benchmarks.NAME"}
     assert not [name for name in ours if importlib.util.find_spec(name) is None]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_settings_that_are_named_exist(page):
+    fields = {field.name: {own.name for own in dataclasses.fields(field.type)} for field in SECTIONS}
+    named = {(section, name) for section, name in FIELD.findall(page.read_text()) if section in fields}
+    unknown = [f"{section}.{name}" for section, name in named if name not in fields[section]]
+    # Some sections have the name of a package, whose parts are named the same way.
+    assert not [name for name in unknown if not (is_part_of("optimrl_jax", name) or is_part_of("sandbox", name))]
+
+
+def is_part_of(package, name):
+    """Whether `name` is a module of the package, or something that a module of it defines."""
+    module, _, attribute = name.rpartition(".")
+    module = module if module.split(".")[0] == package else f"{package}.{module}"
+    if importlib.util.find_spec(module) is None:
+        return False
+    return hasattr(importlib.import_module(module), attribute) or bool(
+        importlib.util.find_spec(f"{module}.{attribute}")
+    )
+
+
+def test_the_judges_example_runs(capsys):
+    (example,) = re.findall(r"```python\n(.*?)```", (source.ROOT / "docs" / "judges.md").read_text(), flags=re.DOTALL)
+    exec(example.replace('connect("docker", workers=2)', 'connect("local", workers=1)'), {})
+    assert capsys.readouterr().out.count("success") == 2
+
+
+def test_the_record_of_the_dataset_page_is_one():
+    (example,) = re.findall(r"```json\n(.*?)```", (source.ROOT / "docs" / "datasets.md").read_text(), flags=re.DOTALL)
+    problem = jsonl.parse_line(json.dumps(json.loads(example)).encode(), name="page")
+    assert (problem.id, len(problem.tests), len(problem.solutions), len(problem.generators)) == ("double", 1, 2, 1)
 
 
 def test_every_room_is_described():
