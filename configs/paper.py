@@ -92,6 +92,7 @@ def _common(model: PaperModel) -> ml_collections.ConfigDict:
     config.data.prompt_tokens, config.data.completion_tokens = PROMPT_TOKENS, ROW_TOKENS - PROMPT_TOKENS
     config.data.row_tokens = ROW_TOKENS
     # Computed so that rows of 32,768 tokens fit: long rows and large vocabularies in parts.
-    computed = {"compute_dtype": "bfloat16", "remat": "block", "attention_block": 512, "logits_chunk": 1_024}
-    config.model = thaw(dataclasses.replace(shapes.MODELS[model.shape], **computed))
+    config.compute.dtype, config.compute.remat = "bfloat16", "block"
+    config.compute.attention_block, config.compute.logits_chunk = 512, 1_024
+    config.model = thaw(shapes.MODELS[model.shape])
     return config

@@ -86,7 +86,7 @@ def _programs(settings: Settings, problems: Sequence[dataset.ProblemRecord]) -> 
     programs: dict[str, list[Sequence[str]]] = {records.REFERENCES: [record.reference_program for record in problems]}
     statements = [record.statement for record in problems]
     for name, workdir in settings.evaluation.policies:
-        policy = checkpoints.load_policy(workdir)
+        policy = checkpoints.load_policy(workdir, settings.compute)
         sampler = actor.Sampler(policy, settings.data, settings.grpo.temperature)
         _LOG.info("%s: sampling %d programs for each of %d problems", name, settings.evaluation.samples, len(problems))
         programs[name] = sampler.sample(statements, settings.evaluation.samples, seed=settings.seed)

@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 def main(job: Job) -> None:
     """Serves the newest policy of the workdir until it is interrupted."""
     serve, data = job.settings.serve, job.settings.data
-    policy = checkpoints.load_policy(job.workdir)
+    policy = checkpoints.load_policy(job.workdir, job.settings.compute)
     listening = _listening(serve.host, serve.port)
     batcher = Batcher(policy, data, rows=serve.rows)
     app = api.create_app(batcher, name=serve.name, completion_tokens=data.completion_tokens)

@@ -45,7 +45,13 @@ class ModelSettings:
     norm_epsilon: float = setting(1e-6, "RMSNorm epsilon", POSITIVE)
     has_tied_embeddings: bool = setting(True, "output layer shares the embedding table")
     has_qkv_bias: bool = setting(True, "biases on query, key and value (Qwen2)")
-    compute_dtype: str = setting("float32", "activations", one_of("float32", "bfloat16"))
+
+
+@dataclasses.dataclass(frozen=True)
+class ComputeSettings:
+    """How the decoder is computed: type, memory and time of a step. But for the type, nothing here changes a result."""
+
+    dtype: str = setting("float32", "activations, and weights as they are used", one_of("float32", "bfloat16"))
     remat: str = setting(
         "none",
         "what the backward pass computes again: nothing, all of a block, or all but products with weights",
@@ -62,10 +68,17 @@ class ModelSettings:
     )
 
 
-def computed_as(model: ModelSettings, own: ModelSettings) -> ModelSettings:
-    """`model` with what `own` says about memory and time of training: fields that change no weight and no result."""
-    names = ("remat", "unroll", "attention_block", "logits_chunk")
-    return dataclasses.replace(model, **{name: getattr(own, name) for name in names})
+@dataclasses.dataclass(frozen=True)
+class Network(ModelSettings):
+    """A decoder's shape with how it is computed here: what the functions of `model` take. The shape alone is stored."""
+
+    compute: ComputeSettings = section(ComputeSettings)
+
+    @classmethod
+    def of(cls, model: ModelSettings, compute: ComputeSettings) -> "Network":
+        """Return the decoder of that shape, computed like that."""
+        shape = {field.name: getattr(model, field.name) for field in dataclasses.fields(ModelSettings)}
+        return cls(**shape, compute=compute)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,6 +290,7 @@ class ServeSettings:
 class Settings:
     seed: int = setting(0, "the one seed; every stream is folded from it", NOT_NEGATIVE)
     model: ModelSettings = section(ModelSettings)
+    compute: ComputeSettings = section(ComputeSettings)
     data: DataSettings = section(DataSettings)
     mesh: MeshSettings = section(MeshSettings)
     processes: ProcessSettings = section(ProcessSettings)
@@ -289,3 +303,8 @@ class Settings:
     grpo: GrpoSettings = section(GrpoSettings)
     evaluation: EvaluationSettings = section(EvaluationSettings)
     serve: ServeSettings = section(ServeSettings)
+
+    @property
+    def network(self) -> Network:
+        """The decoder of `model`, computed as `compute` says."""
+        return Network.of(self.model, self.compute)

@@ -24,7 +24,7 @@ from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
-from optimrl_jax.settings import DataSettings, ModelSettings, Settings
+from optimrl_jax.settings import DataSettings, Network, Settings
 from optimrl_jax.training import checkpoints, trainer, workdir
 
 _LOG = logging.getLogger(__name__)
@@ -47,7 +47,8 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
     model = start.settings if start else dataclasses.replace(settings.model, vocabulary=corpus.vocabulary)
     params = start.params if start else decoder.initial_params(model, arrays.stream_key(settings.seed, "parameters"))
     workdir.write_model(own, model)
-    run = SupervisedRun(job.workdir, corpus, params, model=model, settings=settings)
+    network = Network.of(model, settings.compute)
+    run = SupervisedRun(job.workdir, corpus, params, network=network, settings=settings)
     # The trainer has a copy of its own; these would stay in memory to the last step.
     del start, params
     try:
@@ -66,7 +67,7 @@ class SupervisedRun:
         corpus: Corpus,
         params: decoder.Params,
         *,
-        model: ModelSettings,
+        network: Network,
         settings: Settings,
     ) -> None:
         self._settings = settings
@@ -74,7 +75,7 @@ class SupervisedRun:
         self._stream = corpus.stream
         self._trainer = trainer.Trainer(
             params,
-            functools.partial(loss.supervised, settings=model),
+            functools.partial(loss.supervised, settings=network),
             trainer.build_optimizer(settings.sft, ends_at=0.1),
             mesh=settings.mesh,
             micro_rows=settings.data.micro_rows,
@@ -162,7 +163,7 @@ def _start(directory: pathlib.Path, settings: Settings) -> published.Pretrained 
     """The weights of `sft.init_from`, whose tokenizer becomes that of this job; None where nothing is named."""
     if not settings.sft.init_from:
         return None
-    found = published.load_published(settings.sft.init_from, settings.model)
+    found = published.load_published(settings.sft.init_from)
     found.tokenizer.save(directory)
     return found
 

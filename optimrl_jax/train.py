@@ -24,7 +24,7 @@ from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
 from optimrl_jax.rollout import execution, rewarder
 from optimrl_jax.rollout.actor import Actor, Executes
-from optimrl_jax.settings import DataSettings, Settings
+from optimrl_jax.settings import DataSettings, Network, Settings
 from optimrl_jax.training import checkpoints, workdir
 from optimrl_jax.training.trainer import DivergedError
 
@@ -118,9 +118,9 @@ def _policy(settings: Settings) -> checkpoints.Policy:
     """The policy to start from: what a job left, or published weights as they are."""
     source = settings.grpo.init_from
     if not published.names_published_weights(source):
-        return checkpoints.load_policy(source)
-    found = published.load_published(source, settings.model)
-    return checkpoints.Policy(found.params, found.settings, found.tokenizer)
+        return checkpoints.load_policy(source, settings.compute)
+    found = published.load_published(source)
+    return checkpoints.Policy(found.params, Network.of(found.settings, settings.compute), found.tokenizer)
 
 
 def fitting(

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimrl_jax import settings as settings_lib
 from optimrl_jax.distributed import multihost
 from optimrl_jax.errors import UserError
 from optimrl_jax.grpo import batches, loss
@@ -25,7 +24,7 @@ from optimrl_jax.model import decoder
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.rollout.groups import Group, RolloutQueue
-from optimrl_jax.settings import GrpoSettings, ModelSettings, Settings
+from optimrl_jax.settings import GrpoSettings, Network, Settings
 from optimrl_jax.training import checkpoints, trainer
 from optimrl_jax.training import workdir as workdir_lib
 
@@ -37,13 +36,13 @@ NO_WAIT_S = 0.0
 class Learner:
     """Learns from groups. `step` counts the batches it has taken, whether or not they moved the weights."""
 
-    def __init__(self, params: decoder.Params, model: ModelSettings, settings: Settings) -> None:
+    def __init__(self, params: decoder.Params, model: Network, settings: Settings) -> None:
         grpo, data = settings.grpo, settings.data
         self.step = 0
         self._grpo = grpo
         self.trainer = trainer.Trainer(
             params,
-            objective(settings_lib.computed_as(model, settings.model), grpo),
+            objective(model, grpo),
             trainer.build_optimizer(grpo, ends_at=1.0),
             mesh=settings.mesh,
             micro_rows=settings.data.micro_rows,
@@ -83,7 +82,7 @@ class Learner:
         }
 
 
-def objective(model: ModelSettings, grpo: GrpoSettings) -> trainer.Loss:
+def objective(model: Network, grpo: GrpoSettings) -> trainer.Loss:
     """Return the clipped surrogate (App. F, Eq. 38) with the numbers of the recipe."""
     return functools.partial(
         loss.clipped_surrogate,

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 from optimrl_jax.data.packing import Packed
 from optimrl_jax.model import cross_entropy, decoder
 from optimrl_jax.model.cross_entropy import Objective, PerToken, Scores, Sums
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import Network
 
 if typing.TYPE_CHECKING:
     from jaxtyping import Array, Float
 
 
-def supervised(params: decoder.Params, rows: Packed, *, settings: ModelSettings) -> tuple["Float[Array, '']", Sums]:
+def supervised(params: decoder.Params, rows: Packed, *, settings: Network) -> tuple["Float[Array, '']", Sums]:
     """Sum the negative log-likelihood of the completion tokens.
 
     Args:
@@ -36,7 +36,7 @@ def clipped_surrogate(
     params: decoder.Params,
     rows: Packed,
     *,
-    settings: ModelSettings,
+    settings: Network,
     temperature: float,
     epsilon_low: float,
     epsilon_high: float,
@@ -64,13 +64,13 @@ def clipped_surrogate(
 
 
 def _summed(
-    params: decoder.Params, rows: Packed, objective: Objective, *, settings: ModelSettings, temperature: float = 1.0
+    params: decoder.Params, rows: Packed, objective: Objective, *, settings: Network, temperature: float = 1.0
 ) -> Sums:
     """Sum an objective over all tokens given what stands before them; the first of a row adds nothing.
 
     At the first token of a later segment or suffix the scores belong to the one before: its weight has to be 0 (prompts
     are never trained, and a suffix begins with the last token of its prompt).
-    `settings.logits_chunk` says how many tokens of a row have scores over the vocabulary in memory at once; 0 is all.
+    `compute.logits_chunk` says how many tokens of a row have scores over the vocabulary in memory at once; 0 is all.
     """
     hidden, _ = decoder.hidden_states(
         params,
@@ -81,8 +81,8 @@ def _summed(
         suffixes=rows.suffixes,
     )
     summed = cross_entropy.dense_objective
-    if settings.logits_chunk:
-        summed = functools.partial(cross_entropy.chunked_objective, chunk=settings.logits_chunk)
+    if settings.compute.logits_chunk:
+        summed = functools.partial(cross_entropy.chunked_objective, chunk=settings.compute.logits_chunk)
     known = {name: values[:, 1:] for name, values in rows.per_token.items()}
     return summed(params, hidden[:, :-1], rows.tokens[:, 1:], known, objective, temperature=temperature)
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from optimrl_jax.model import attention, blockwise, kv_cache
 from optimrl_jax.model.kv_cache import KeyValue
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import ComputeSettings, ModelSettings, Network
 
 _INIT = nn.initializers.normal(0.02)
 # A nested dict of arrays by the names below; Flax has no better type for it.
@@ -84,7 +84,7 @@ class RMSNorm(nn.Module):
 class Attention(nn.Module):
     """Grouped-query attention with rotary positions; biases on query, key and value where the family has them."""
 
-    settings: ModelSettings
+    settings: Network
 
     @nn.compact
     def __call__(
@@ -105,7 +105,7 @@ class Attention(nn.Module):
         new = KeyValue(key.transpose(0, 2, 3, 1), value.swapaxes(1, 2))
         if past is not None:
             new = kv_cache.write_token(past, new, slot)
-        summed = _attend(query, new, visibility, block=c.attention_block, window=window)
+        summed = _attend(query, new, visibility, block=c.compute.attention_block, window=window)
         output = self.param("output", _INIT, (c.heads, c.head_width, c.width))
         return project(summed, output.astype(x.dtype), 2), new
 
@@ -139,7 +139,7 @@ def _attend(
 class Mlp(nn.Module):
     """SwiGLU: down(silu(gate(x)) * up(x))."""
 
-    settings: ModelSettings
+    settings: Network
 
     @nn.compact
     def __call__(self, x: Float[Array, "s t w"]) -> Float[Array, "s t w"]:
@@ -155,7 +155,7 @@ class Block(nn.Module):
     With `past`, the new keys and values are first written there, in column `slot` of all rows or of each.
     """
 
-    settings: ModelSettings
+    settings: Network
 
     @nn.compact
     def __call__(
@@ -190,7 +190,7 @@ def rematerialized(block: type[nn.Module], remat: str, *, is_unrolled: bool) -> 
 class Decoder(nn.Module):
     """The whole stack over full sequences: training, scoring and the prefill of a cache."""
 
-    settings: ModelSettings
+    settings: Network
 
     @nn.compact
     def __call__(
@@ -204,19 +204,19 @@ class Decoder(nn.Module):
         table = self.param("embedding", _INIT, (c.vocabulary, c.width))
         if not c.has_tied_embeddings:
             self.param("unembedding", _INIT, (c.width, c.vocabulary))
-        x = table[tokens].astype(jnp.dtype(c.compute_dtype))
+        x = table[tokens].astype(jnp.dtype(c.compute.dtype))
         rotation = attention.rotary_angles(layout.positions, c)
         windows = jnp.asarray(layer_windows(c), jnp.int32) if c.window else None
         visibility: attention.Visibility = layout
-        if not c.attention_block:
+        if not c.compute.attention_block:
             visibility = attention.Mask(attention.packed_mask(layout, layout), layout.positions, layout.positions)
         stack = nn.scan(
-            rematerialized(Block, c.remat, is_unrolled=c.unroll > 1),
+            rematerialized(Block, c.compute.remat, is_unrolled=c.compute.unroll > 1),
             variable_axes={"params": 0},
             split_rngs={"params": True},
             in_axes=(nn.broadcast, nn.broadcast, nn.broadcast, nn.broadcast, 0),
             length=c.layers,
-            unroll=c.unroll,
+            unroll=c.compute.unroll,
         )
         x, kept = stack(c, name="layers")(x, rotation, visibility, None, 0, windows)
         return RMSNorm(c.norm_epsilon, name="final_norm")(x), kept
@@ -225,7 +225,8 @@ class Decoder(nn.Module):
 def initial_params(settings: ModelSettings, key: jax.Array) -> Params:
     """Draw random parameters: normal with standard deviation 0.02, norms at one, biases at zero; float32."""
     dummy = jnp.zeros((1, 1), jnp.int32)
-    variables = Decoder(settings).init(key, dummy, attention.TokenLayout(dummy, dummy + 1, dummy))
+    network = Network.of(settings, ComputeSettings())
+    variables = Decoder(network).init(key, dummy, attention.TokenLayout(dummy, dummy + 1, dummy))
     return typing.cast(Params, variables["params"])
 
 
@@ -236,7 +237,7 @@ def abstract_params(settings: ModelSettings) -> Params:
 
 def hidden_states(
     params: Params,
-    settings: ModelSettings,
+    settings: Network,
     *,
     tokens: Int[Array | np.ndarray, "s t"],
     positions: Int[Array | np.ndarray, "s t"],

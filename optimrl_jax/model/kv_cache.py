@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import Network
 
 
 class KeyValue(typing.NamedTuple):
@@ -39,9 +39,9 @@ def cache_columns(capacity: int, window: int) -> int:
     return min(window, capacity)
 
 
-def empty_cache(settings: ModelSettings, *, rows: int, columns: int) -> KeyValue:
+def empty_cache(settings: Network, *, rows: int, columns: int) -> KeyValue:
     """Return the cache of one layer with nothing in it, in the compute type."""
-    outer, dtype = (rows, settings.kv_heads), jnp.dtype(settings.compute_dtype)
+    outer, dtype = (rows, settings.kv_heads), jnp.dtype(settings.compute.dtype)
     return KeyValue(
         jnp.zeros((*outer, settings.head_width, columns), dtype),
         jnp.zeros((*outer, columns, settings.head_width), dtype),

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from optimrl_jax.data import packing
 from optimrl_jax.distributed import sharding
 from optimrl_jax.model import decoder
-from optimrl_jax.settings import DataSettings, MeshSettings, ModelSettings, Settings
+from optimrl_jax.settings import DataSettings, MeshSettings, ModelSettings, Network, Settings
 from optimrl_jax.training import trainer
 
 BACKWARD_AND_FORWARD = 3  # a backward pass is two forward passes
@@ -64,14 +64,14 @@ def device_bytes(tree: typing.Any) -> int:
 
 
 def activation_bytes(
-    loss: typing.Callable[[ModelSettings], trainer.Loss], names: tuple[str, ...], *, settings: Settings
+    loss: typing.Callable[[Network], trainer.Loss], names: tuple[str, ...], *, settings: Settings
 ) -> tuple[int, int]:
     """Bytes on one device that grow with its rows: (kept for the backward pass, largest other array on the way).
 
     Traced with the heads, hidden features and rows of one device, with twice and with four times its rows (a single row
     would trace another program): what grows is an activation, what does not is a weight and counted with the state.
     """
-    local = local_model(settings.model, settings.mesh)
+    local = local_model(settings.network, settings.mesh)
     params, rows = decoder.abstract_params(local), settings.data.micro_rows // (settings.mesh.data * settings.mesh.fsdp)
     objective = loss(local)
 
@@ -96,7 +96,7 @@ def activation_bytes(
     return (totals[1] - totals[0]) // 2, max(others, default=0) // 2
 
 
-def local_model(model: ModelSettings, mesh: MeshSettings) -> ModelSettings:
+def local_model(model: Network, mesh: MeshSettings) -> Network:
     """The decoder whose arrays have the shapes that one device of the tensor axis sees."""
     parts = {name: getattr(model, name) // mesh.tensor for name in ("heads", "kv_heads", "mlp_width", "vocabulary")}
     return dataclasses.replace(model, **parts)

@@ -23,7 +23,7 @@ from optimrl_jax.grpo import batches, loop, loss
 from optimrl_jax.jobs.command_line import Job
 from optimrl_jax.model import decoder
 from optimrl_jax.planning import cost_model
-from optimrl_jax.settings import ModelSettings, Settings
+from optimrl_jax.settings import ModelSettings, Network, Settings
 from optimrl_jax.training import trainer, workdir
 
 PLATFORM = "cuda"
@@ -39,7 +39,7 @@ class Update:
     """
 
     title: str
-    objective: typing.Callable[[ModelSettings], trainer.Loss]
+    objective: typing.Callable[[Network], trainer.Loss]
     per_token: tuple[str, ...]
     optimizer: typing.Any
     longest: int
@@ -99,7 +99,7 @@ def grpo(job: Job) -> None:
 
 def update_costs(planned: Update, settings: Settings) -> tuple[list[cost_model.ParameterLine], dict[str, float]]:
     """Parameters with their shardings, and the figures of one update; raises SettingsError where it cannot run."""
-    data, device, model = settings.data, settings.device, settings.model
+    data, device, model = settings.data, settings.device, settings.network
     mesh = sharding.build_abstract_mesh(settings.mesh, micro_rows=data.micro_rows)
     state = cost_model.placed_state(decoder.abstract_params(model), planned.optimizer, mesh=mesh)
     batch = cost_model.placed_batch(planned.per_token, data, microbatches=planned.microbatches, mesh=mesh)
@@ -143,7 +143,7 @@ def _bytes(
 
 
 def _lower(
-    planned: Update, state: trainer.TrainState, batch: packing.Packed, *, mesh: typing.Any, model: ModelSettings
+    planned: Update, state: trainer.TrainState, batch: packing.Packed, *, mesh: typing.Any, model: Network
 ) -> None:
     placed = jax.tree.map(lambda leaf: leaf.sharding, state)
     compiled = trainer.compile_update(mesh, placed, loss=planned.objective(model), optimizer=planned.optimizer)

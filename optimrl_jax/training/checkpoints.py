@@ -17,13 +17,14 @@ import orbax.checkpoint as ocp
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.errors import UserError
 from optimrl_jax.model import decoder
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import ComputeSettings, ModelSettings, Network
 from optimrl_jax.training import workdir as workdir_lib
 from optimrl_jax.training.trainer import TrainState
 
 _LOG = logging.getLogger(__name__)
 FOLDER = "checkpoints"
 KEPT = 2
+PLAIN = ComputeSettings()
 # What Orbax, TensorStore and JSON raise for files that are missing, cut or changed.
 UNREADABLE = (ValueError, OSError, KeyError, TypeError)
 # TensorStore raises ValueError for a disk that is full or failing, and names the cause only in the text.
@@ -44,7 +45,7 @@ class Policy:
     """Parameters of a trained decoder with the settings and the tokenizer that they belong to."""
 
     params: decoder.Params
-    settings: ModelSettings
+    settings: Network
     tokenizer: tokenizer_lib.Tokenizer
 
 
@@ -155,7 +156,7 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not (record.exc_info and "orbax" in record.pathname)
 
 
-def load_policy(workdir: str | pathlib.Path) -> Policy:
+def load_policy(workdir: str | pathlib.Path, compute: ComputeSettings = PLAIN) -> Policy:
     """The newest policy that a job (SFT or GRPO) left in `workdir`; raises UserError where there is none."""
     path = pathlib.Path(workdir)
     settings = workdir_lib.read_model(path)
@@ -169,7 +170,7 @@ def load_policy(workdir: str | pathlib.Path) -> Policy:
     tokenizer = tokenizer_lib.load_tokenizer(path)
     if tokenizer.size > settings.vocabulary:
         raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
-    return Policy(restored.arrays["params"], settings, tokenizer)
+    return Policy(restored.arrays["params"], Network.of(settings, compute), tokenizer)
 
 
 def fingerprint(workdir: str | pathlib.Path) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import logging
 import os
 import pathlib
 import time
+import typing
 
 import jax
 import rich.console
@@ -22,6 +23,8 @@ POLICY_FILE = "policy.json"
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
 COMPILED_FOLDER = "compiled"
+# What jobs once wrote beside the shape of their policy.
+COMPUTED = ("compute_dtype", "remat", "unroll", "attention_block", "logits_chunk")
 
 
 def reuse_compiled_programs(workdir: pathlib.Path) -> None:
@@ -33,9 +36,10 @@ def reuse_compiled_programs(workdir: pathlib.Path) -> None:
 def write_model(workdir: pathlib.Path, model: settings_lib.ModelSettings) -> None:
     """Stores the shape of the policy; raises UserError where the workdir belongs to a policy of another shape."""
     path = workdir / POLICY_FILE
-    if path.exists() and settings_lib.computed_as(read_model(workdir), model) != model:
+    shape = _shape_of(model)
+    if path.exists() and thaw(read_model(workdir)) != shape:
         raise UserError(f"--workdir = {str(workdir)!r}: expected a policy of the shape asked for, see {path}")
-    files.write_json(path, dataclasses.asdict(model))
+    files.write_json(path, shape)
 
 
 def read_model(workdir: pathlib.Path) -> settings_lib.ModelSettings:
@@ -47,7 +51,12 @@ def read_model(workdir: pathlib.Path) -> settings_lib.ModelSettings:
         raise UserError(f"{path}: expected the workdir of a job that made a policy") from None
     except ValueError as error:
         raise UserError(f"{path}: expected JSON ({error})") from None
-    return freeze(settings_lib.ModelSettings, values, path="policy.")
+    kept = {name: value for name, value in values.items() if name not in COMPUTED}
+    return freeze(settings_lib.ModelSettings, kept, path="policy.")
+
+
+def _shape_of(model: settings_lib.ModelSettings) -> dict[str, typing.Any]:
+    return {field.name: getattr(model, field.name) for field in dataclasses.fields(settings_lib.ModelSettings)}
 
 
 class MetricsWriter:

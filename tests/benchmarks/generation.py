@@ -17,11 +17,11 @@ import numpy as np
 from optimrl_jax import arrays
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import continuous, sampling
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import Network
 
 END = 1
 MEAN_TOKENS = 32
-MODEL = ModelSettings(
+MODEL = Network(
     width=256, layers=6, heads=8, kv_heads=2, head_width=32, mlp_width=704, vocabulary=MEAN_TOKENS, has_qkv_bias=False
 )
 PROMPTS, SAMPLES = 8, 32

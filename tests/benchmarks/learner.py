@@ -31,7 +31,7 @@ from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import sampling
 from optimrl_jax.planning import cost_model
 from optimrl_jax.rollout.groups import Group
-from optimrl_jax.settings import DataSettings, GrpoSettings, ModelSettings, Settings
+from optimrl_jax.settings import ComputeSettings, DataSettings, GrpoSettings, ModelSettings, Network, Settings
 from tests.benchmarks import machine, model_costs
 from tests.benchmarks.trl import compare, setup
 
@@ -44,17 +44,15 @@ QWEN = ModelSettings(
     mlp_width=8960,
     vocabulary=151_936,
     rope_theta=1e6,
-    compute_dtype="bfloat16",
-    remat="block",
-    attention_block=1024,
-    logits_chunk=512,
 )
+IN_BLOCKS = ComputeSettings(dtype="bfloat16", remat="block", attention_block=1024, logits_chunk=512)
 LARGE = Settings(
     model=QWEN,
+    compute=IN_BLOCKS,
     data=DataSettings(prompt_tokens=512, completion_tokens=7680, row_tokens=32_768, micro_rows=1),
     grpo=GrpoSettings(problems=1, rollouts=16),
 )
-LEAN = ModelSettings(attention_block=128, logits_chunk=128, remat="block")
+LEAN = Network(compute=ComputeSettings(attention_block=128, logits_chunk=128, remat="block"))
 LOSS_AT_SIZE = {"tokens": 32_768, "vocabulary": 152_064, "width": 64, "chunk": 256}
 REPEATS = {"cpu": 5, "gpu": 2}
 
@@ -69,7 +67,7 @@ def main() -> None:
     repeats = REPEATS.get(platform, 2)
     found = rates(LARGE if is_large else Settings(), repeats=repeats)
     lengths = (4096, 8192, 16_384, 32_768) if is_large else (256, 512, 1024, 2048)
-    found |= growth(QWEN if is_large else LEAN, lengths, repeats=repeats)
+    found |= growth(LARGE.network if is_large else LEAN, lengths, repeats=repeats)
     found["trl_rollout_ratio"] = trl_rollout_ratio(flags.trl)
     found["loss_memory_share"] = model_costs.loss_memory_share(**LOSS_AT_SIZE)
     about = {"platform": platform, "device": jax.devices()[0].device_kind, "load_at_start": load_at_start}
@@ -80,20 +78,20 @@ def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
     """Tokens a second of generation and update, what share of the machine they use, and the peak of memory."""
     params = decoder.initial_params(settings.model, arrays.stream_key(0, "parameters"))
     # Actors hold weights in the dtype they compute in: a step reads every one of them.
-    narrow = jax.tree.map(lambda x: x.astype(settings.model.compute_dtype), params)
+    narrow = jax.tree.map(lambda x: x.astype(settings.compute.dtype), params)
     completions = generate(narrow, settings)
     rows, steps = completions.tokens.shape
     generate_s, generate_cpu_s = best(lambda: generate(narrow, settings), repeats=repeats)
-    learner = Learner(params, settings.model, settings)
+    learner = Learner(params, settings.network, settings)
     groups = grouped(completions, settings)
     trained = learner.learn(groups)["trained_tokens"]
     update_s, update_cpu_s = best(lambda: learner.learn(groups), repeats=repeats)
     tokens = settings.data.prompt_tokens + steps
     shared, members = batches.prefix_sharing(settings.grpo, settings.data)
     flops = cost_model.update_flops(settings.model, sequences=rows, tokens=tokens, shared=shared, members=members)
-    peak = machine.peak(settings.model.compute_dtype)
+    peak = machine.peak(settings.compute.dtype)
     read_bytes = steps * model_costs.decode_bytes(
-        settings.model,
+        settings.network,
         rows=rows,
         own=steps / 2,
         prompts=settings.grpo.problems,
@@ -122,7 +120,7 @@ def generate(
     prompts, mask, keys = sharding.shard_rows(params, (np.full(shape, 5, np.int32), np.ones(shape, bool), keys))
     found = sampling.generate(
         params,
-        settings.model,
+        settings.network,
         prompts=prompts,
         prompt_mask=mask,
         keys=keys,
@@ -152,7 +150,7 @@ def grouped(completions: sampling.Completions, settings: Settings) -> list[Group
     return groups
 
 
-def growth(model: ModelSettings, lengths: tuple[int, ...], *, repeats: int) -> dict[str, float]:
+def growth(model: Network, lengths: tuple[int, ...], *, repeats: int) -> dict[str, float]:
     """Exponents of time and memory of loss and gradients of one row that holds one sequence, over its length."""
     params = decoder.initial_params(model, arrays.stream_key(0, "parameters"))
     seconds, needed = [], []

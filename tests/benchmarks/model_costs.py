@@ -14,19 +14,19 @@ from optimrl_jax.data.packing import Packed
 from optimrl_jax.grpo import loss
 from optimrl_jax.model import cross_entropy, decoder
 from optimrl_jax.planning import cost_model
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import Network
 
 OBJECTIVE = functools.partial(loss.clipped_surrogate, temperature=1.0, epsilon_low=0.2, epsilon_high=0.25)
 
 
-def decode_bytes(model: ModelSettings, *, rows: int, own: float, prompts: int, prompt_tokens: int) -> float:
+def decode_bytes(model: Network, *, rows: int, own: float, prompts: int, prompt_tokens: int) -> float:
     """Bytes that one decoding step cannot avoid reading: every matrix once, and the keys and values that rows see.
 
     Those of a prompt count once for all rows that share it, and each row's `own` tokens.
     """
     tokens = rows * own + prompts * prompt_tokens
     cached = 2 * model.layers * model.kv_heads * model.head_width * tokens
-    return (cost_model.matrix_parameters(model) + cached) * jnp.dtype(model.compute_dtype).itemsize
+    return (cost_model.matrix_parameters(model) + cached) * jnp.dtype(model.compute.dtype).itemsize
 
 
 def loss_memory_share(*, tokens: int, vocabulary: int, width: int, chunk: int, dtype: jnp.dtype = jnp.float32) -> float:
@@ -48,7 +48,7 @@ def loss_memory_share(*, tokens: int, vocabulary: int, width: int, chunk: int, d
     return compiled.memory_analysis().temp_size_in_bytes / (4 * tokens * vocabulary)
 
 
-def compiled_update(model: ModelSettings, *, rows: int, row_tokens: int) -> jax.stages.Compiled:
+def compiled_update(model: Network, *, rows: int, row_tokens: int) -> jax.stages.Compiled:
     """Loss and gradients of packed rows, compiled; call it with parameters and `Packed` rows."""
     whole = jax.ShapeDtypeStruct((rows, row_tokens), jnp.int32)
     real = jax.ShapeDtypeStruct((rows, row_tokens), jnp.float32)

@@ -17,7 +17,7 @@ WRONG = [
     ("data", "stop", "```", "data.stop = '```': expected a tuple"),
     ("data", "stop", ("```", ""), "data.stop = ('```', ''): expected texts that are not empty"),
     ("evaluation", "ks", 1, "evaluation.ks = 1: expected a tuple"),
-    ("model", "compute_dtype", "float8", "model.compute_dtype = 'float8': expected one of float32, bfloat16"),
+    ("compute", "dtype", "float8", "compute.dtype = 'float8': expected one of float32, bfloat16"),
     ("model", "depth", 4, "model.depth = 4: expected one of the fields"),
 ]
 

@@ -15,7 +15,7 @@ import numpy as np
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import sampling, token_step
 from optimrl_jax.model.generation import slots as slots_lib
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import Network
 
 # Prompt widths are the longest one and its halves: each costs a compilation.
 WIDTHS = 4
@@ -59,7 +59,7 @@ class _SlotOwner:
 
 def stream_rollouts(
     params: decoder.Params,
-    settings: ModelSettings,
+    settings: Network,
     requests: Iterable[SampleRequest],
     *,
     plan: SlotPlan,
@@ -159,7 +159,7 @@ class _Waiting:
     """The rollouts that have no slot yet: what is left of the request at hand, and the requests behind it."""
 
     def __init__(
-        self, params: decoder.Params, settings: ModelSettings, requests: Iterable[SampleRequest], *, plan: SlotPlan
+        self, params: decoder.Params, settings: Network, requests: Iterable[SampleRequest], *, plan: SlotPlan
     ) -> None:
         self._params = params
         self._settings = settings

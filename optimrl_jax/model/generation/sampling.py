@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from optimrl_jax.model import decoder, kv_cache
 from optimrl_jax.model.generation import token_step
 from optimrl_jax.model.kv_cache import KeyValue
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import Network
 
 # Neighbouring tokens of the vocabulary whose probabilities are summed before one of them is drawn.
 RUN = 64
@@ -51,7 +51,7 @@ class _State(typing.NamedTuple):
 @functools.partial(jax.jit, static_argnames=("settings", "samples", "steps", "end_token"))
 def generate(
     params: decoder.Params,
-    settings: ModelSettings,
+    settings: Network,
     *,
     prompts: Int[Array | np.ndarray, "b p"],
     prompt_mask: Bool[Array | np.ndarray, "b p"],
@@ -195,7 +195,7 @@ def append_tokens(
 
 def _prefill(
     params: decoder.Params,
-    settings: ModelSettings,
+    settings: Network,
     prompts: Int[Array | np.ndarray, "b p"],
     mask: Bool[Array | np.ndarray, "b p"],
 ) -> tuple[Float[Array, "b v"], token_step.SharedPrefix]:

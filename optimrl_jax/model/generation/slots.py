@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from optimrl_jax.model import decoder, kv_cache
 from optimrl_jax.model.generation import sampling, token_step
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import Network
 
 
 class Slots(typing.NamedTuple):
@@ -52,7 +52,7 @@ class Progress(typing.NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnames=("settings", "slots", "prompt_tokens", "steps"))
-def empty_slots(settings: ModelSettings, *, keys: Array, slots: int, prompt_tokens: int, steps: int) -> Slots:
+def empty_slots(settings: Network, *, keys: Array, slots: int, prompt_tokens: int, steps: int) -> Slots:
     """Return free slots with room for prompts and completions of that many tokens; `keys` gives the type of keys."""
     past = tuple(
         kv_cache.empty_cache(settings, rows=slots, columns=kv_cache.cache_columns(prompt_tokens + steps, window))
@@ -69,7 +69,7 @@ def empty_slots(settings: ModelSettings, *, keys: Array, slots: int, prompt_toke
 
 @functools.partial(jax.jit, static_argnames="settings")
 def prefill_prompt(
-    params: decoder.Params, settings: ModelSettings, *, prompt: Int[Array, " p"], length: Int[Array, ""]
+    params: decoder.Params, settings: Network, *, prompt: Int[Array, " p"], length: Int[Array, ""]
 ) -> Prefilled:
     """Run the first `length` tokens of a prompt that is padded on the right."""
     positions = jnp.arange(len(prompt))[None]
@@ -127,7 +127,7 @@ def release_slots(slots: Slots, is_released: Bool[Array, " s"]) -> Slots:
 def advance_slots(
     slots: Slots,
     params: decoder.Params,
-    settings: ModelSettings,
+    settings: Network,
     *,
     temperature: float | Float[Array, ""],
     waits: bool | Bool[Array, ""],

@@ -13,10 +13,10 @@ from jaxtyping import Array, Float, Int
 from optimrl_jax.model import attention, decoder, kv_cache
 from optimrl_jax.model.decoder import Params
 from optimrl_jax.model.kv_cache import KeyValue
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import Network
 
 
-def unstack_layers(params: Params, settings: ModelSettings) -> Params:
+def unstack_layers(params: Params, settings: Network) -> Params:
     """Return parameters with a tuple of layers, and matrices in the type that they are used in.
 
     Slicing and casting here, once, keeps both out of the loop over tokens. Norms stay as they are, in float32, and so
@@ -24,7 +24,7 @@ def unstack_layers(params: Params, settings: ModelSettings) -> Params:
     """
     if isinstance(params["layers"], tuple):
         return params
-    dtype = jnp.dtype(settings.compute_dtype)
+    dtype = jnp.dtype(settings.compute.dtype)
 
     def cast(path: tuple, x: Array) -> Array:
         return x if path[-1].key == "scale" else x.astype(dtype)
@@ -53,7 +53,7 @@ class SharedPrefix(typing.NamedTuple):
 
 def decode_token(
     params: Params,
-    settings: ModelSettings,
+    settings: Network,
     *,
     tokens: Int[Array, " s"],
     positions: Int[Array, " s"],
@@ -79,7 +79,7 @@ def decode_token(
       Scores of the next token `[s, v]` in float32, and the caches with the new token.
     """
     c, unstacked = settings, unstack_layers(params, settings)
-    x = unstacked["embedding"][tokens][:, None].astype(jnp.dtype(c.compute_dtype))
+    x = unstacked["embedding"][tokens][:, None].astype(jnp.dtype(c.compute.dtype))
     rotation = attention.rotary_angles(positions[:, None], c)
     kept = []
     for n, (layer, old, window) in enumerate(zip(unstacked["layers"], past, decoder.layer_windows(c), strict=True)):

@@ -15,12 +15,6 @@ from optimrl_jax.settings import ModelSettings
 
 PACKAGE = "gguf:"
 SUFFIX = ".gguf"
-# What weights say about a model; the other fields say how it is computed here.
-SHAPE = (
-    "width", "layers", "heads", "kv_heads", "head_width", "mlp_width", "vocabulary", "rope_theta", "rope_scaling",
-    "rope_factor", "rope_original_tokens", "rope_slow_turns", "rope_fast_turns", "window", "global_every",
-    "global_first", "norm_epsilon", "has_tied_embeddings", "has_qkv_bias",
-)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,12 +32,11 @@ def names_published_weights(source: str) -> bool:
     return source.startswith(PACKAGE) or source.endswith(SUFFIX) or (path / hugging_face.CONFIG_FILE).exists()
 
 
-def load_published(source: str, model: ModelSettings) -> Pretrained:
-    """Read the weights that `source` names, with their tokenizer.
+def load_published(source: str) -> Pretrained:
+    """Read the weights that `source` names, with their shape and their tokenizer.
 
     Args:
       source: a directory, a GGUF file, or `gguf:PACKAGE`.
-      model: how they are computed; their shape comes from the weights.
 
     Raises:
       UserError: in one line, where they are missing or broken, or the tokenizer does not fit the embedding.
@@ -59,8 +52,7 @@ def load_published(source: str, model: ModelSettings) -> Pretrained:
         settings, params = hugging_face.load_hugging_face(path)
     if tokenizer.size > settings.vocabulary:
         raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
-    shape = {name: getattr(settings, name) for name in SHAPE}
-    return Pretrained(dataclasses.replace(model, **shape), params, tokenizer)
+    return Pretrained(settings, params, tokenizer)
 
 
 def find_carried(package: str) -> pathlib.Path:

@@ -18,7 +18,7 @@ from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import sampling
 from optimrl_jax.rollout.actor import join_rollouts
 from optimrl_jax.rollout.groups import Group
-from optimrl_jax.settings import MeshSettings, ModelSettings, Settings
+from optimrl_jax.settings import ComputeSettings, MeshSettings, ModelSettings, Settings
 from tests.benchmarks.learner import generate
 
 END = 1
@@ -27,8 +27,8 @@ END = 1
 def settings_of(shape: dict) -> Settings:
     """Rows of one group each, in which its rollouts share the prompt; a device for each core, which shares the rows."""
     computed = {name: shape[name] for name in ("attention_block", "logits_chunk")}
-    model = dataclasses.replace(ModelSettings(), **shape["model"], **computed, unroll=shape["model"]["layers"])
-    base = Settings(model=model)
+    compute = ComputeSettings(**computed, unroll=shape["model"]["layers"])
+    base = Settings(model=ModelSettings(**shape["model"]), compute=compute)
     sizes = {name: shape[name] for name in ("prompt_tokens", "completion_tokens", "micro_rows")}
     # A branch begins with the last token of the prompt.
     tokens = shape["prompt_tokens"] - 1 + shape["rollouts"] * (shape["completion_tokens"] + 1)

@@ -4,12 +4,12 @@ import dataclasses
 
 import numpy as np
 
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import Network
 from tests.benchmarks import learner, model_costs
 from tests.optimrl_jax.grpo.groups import SETTINGS
 from tests.optimrl_jax.model import tiny
 
-SHAPE = ModelSettings(width=4, layers=2, heads=2, kv_heads=1, head_width=3, mlp_width=5, vocabulary=7)
+SHAPE = Network(width=4, layers=2, heads=2, kv_heads=1, head_width=3, mlp_width=5, vocabulary=7)
 
 
 def test_bytes_of_a_decoding_step_as_worked_by_hand():

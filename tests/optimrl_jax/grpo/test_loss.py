@@ -1,6 +1,5 @@
 """The clipped surrogate against a loop over unpacked rollouts, its gradient too, and the ratio's two policies."""
 
-import dataclasses
 import functools
 
 import jax
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax.grpo import batches, loss
+from optimrl_jax.settings import ComputeSettings, Network
 from tests.benchmarks.model_costs import compiled_update, growth_exponent, temporary_bytes
 from tests.optimrl_jax.grpo.groups import copied_params, group
 from tests.optimrl_jax.model import tiny
@@ -91,7 +91,7 @@ def test_a_fully_masked_batch_has_loss_zero_and_no_gradient():
 
 @functools.cache
 def lean(remat: str):
-    own = dataclasses.replace(tiny.SETTINGS, **LEAN, remat=remat)
+    own = Network.of(tiny.SETTINGS, ComputeSettings(**LEAN, remat=remat))
     plain = functools.partial(loss.clipped_surrogate, temperature=1.0, epsilon_low=LOW, epsilon_high=HIGH)
     return jax.jit(jax.value_and_grad(functools.partial(plain, settings=own), has_aux=True))
 
@@ -123,7 +123,7 @@ def test_a_packed_row_in_blocks_has_the_gradients_of_single_rollouts_in_dense_ro
 
 @pytest.mark.parametrize(("blocks", "least", "most"), [(0, 1.8, 2.1), (64, 0.9, 1.1)], ids=["dense", "blockwise"])
 def test_memory_grows_with_the_square_of_a_dense_row_and_in_line_with_one_in_blocks(blocks, least, most):
-    model = dataclasses.replace(tiny.SETTINGS, attention_block=blocks)
+    model = Network.of(tiny.SETTINGS, ComputeSettings(attention_block=blocks))
     lengths = (512, 2048)
     needed = [temporary_bytes(compiled_update(model, rows=1, row_tokens=length)) for length in lengths]
     assert least < growth_exponent(lengths, needed) < most

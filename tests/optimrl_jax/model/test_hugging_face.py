@@ -24,6 +24,7 @@ from optimrl_jax.model.pretrained import hugging_face
 from optimrl_jax.model.pretrained.config import config_from_settings, settings_from_config
 from optimrl_jax.model.pretrained.names import stored_parameters
 from optimrl_jax.model.pretrained.shapes import MODELS
+from optimrl_jax.settings import ComputeSettings, Network
 from tests.optimrl_jax.model import tiny
 
 GOLDENS = pathlib.Path(__file__).parent / "goldens"
@@ -31,6 +32,11 @@ NAMES = sorted(path.parent.name for path in GOLDENS.glob("*/config.json"))
 CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 8,
           "intermediate_size": 96, "vocab_size": 40, "rms_norm_eps": 1e-5, "rope_theta": 1e4,
           "rope_scaling": {"rope_type": "default"}}  # fmt: skip
+
+
+def network_and_params(name):
+    shape, params = hugging_face.load_hugging_face(GOLDENS / name)
+    return Network.of(shape, ComputeSettings()), params
 
 
 def logits_of(params, settings, tokens):
@@ -45,7 +51,7 @@ def same(a, b):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_logits_equal_those_of_transformers(name):
-    settings, params = hugging_face.load_hugging_face(GOLDENS / name)
+    settings, params = network_and_params(name)
     with np.load(GOLDENS / name / "expected.npz") as expected:
         np.testing.assert_allclose(logits_of(params, settings, expected["tokens"]), expected["logits"], atol=1e-4)
 
@@ -58,7 +64,7 @@ def test_goldens_cover_windows_shorter_than_their_texts_and_every_stretching():
 
 
 def test_decoding_token_by_token_honours_the_window():
-    settings, params = hugging_face.load_hugging_face(GOLDENS / "cwm")
+    settings, params = network_and_params("cwm")
     with np.load(GOLDENS / "cwm" / "expected.npz") as expected:
         tokens, logits = expected["tokens"], expected["logits"]
     past = (kv_cache.empty_cache(settings, rows=1, columns=32),) * settings.layers
@@ -76,7 +82,7 @@ def test_decoding_token_by_token_honours_the_window():
 
 
 def test_samples_beyond_the_window_have_teacher_forced_log_probabilities():
-    settings, params = hugging_face.load_hugging_face(GOLDENS / "cwm")
+    settings, params = network_and_params("cwm")
     prompts = np.arange(24, dtype=np.int32).reshape(2, 12)
     mask = np.arange(12) < np.array([[12], [5]])
     found = sampling.generate(

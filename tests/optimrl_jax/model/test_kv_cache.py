@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from optimrl_jax.model import attention, decoder, kv_cache
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import Network
 from tests.optimrl_jax.model import windowed
 
 DRAW = np.random.default_rng(0)
-SETTINGS = ModelSettings(kv_heads=2, head_width=4)
+SETTINGS = Network(kv_heads=2, head_width=4)
 
 
 def held_at(tokens: jnp.ndarray) -> kv_cache.KeyValue:

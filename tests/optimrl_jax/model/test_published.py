@@ -16,7 +16,7 @@ from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import Job
 from optimrl_jax.model.pretrained import hugging_face, published
-from optimrl_jax.settings import DataSettings, ModelSettings, Settings, SftSettings
+from optimrl_jax.settings import ComputeSettings, DataSettings, Network, Settings, SftSettings
 from optimrl_jax.training import checkpoints
 from tests.optimrl_jax import records
 
@@ -40,10 +40,10 @@ def checkpoint(directory: pathlib.Path, model: tokenizers.Tokenizer) -> pathlib.
     return directory
 
 
-def test_weights_say_the_shape_and_settings_how_it_is_computed(tmp_path):
+def test_weights_come_with_their_shape_and_their_tokenizer(tmp_path):
     path = checkpoint(tmp_path / "m", foreign(20, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]))
-    found = published.load_published(str(path), ModelSettings(compute_dtype="bfloat16", layers=9, rope_theta=7.0))
-    assert (found.settings.layers, found.settings.window, found.settings.compute_dtype) == (5, 8, "bfloat16")
+    found = published.load_published(str(path))
+    assert (found.settings.layers, found.settings.window) == (5, 8)
     assert found.tokenizer.encode("abc").tolist() == [3, 4, 5]
     assert (found.tokenizer.pad, found.tokenizer.end, found.tokenizer.program) == (0, 2, 1)
 
@@ -51,21 +51,21 @@ def test_weights_say_the_shape_and_settings_how_it_is_computed(tmp_path):
 def test_a_file_beside_the_tokenizer_says_which_special_tokens_to_use(tmp_path):
     path = checkpoint(tmp_path / "m", foreign(20, ["</s>", "<pad>", "<code>"]))
     with pytest.raises(UserError, match="expected the special tokens"):
-        published.load_published(str(path), ModelSettings())
+        published.load_published(str(path))
     (path / tokenizer_lib.SPECIAL_FILE).write_text(json.dumps(ROLES))
-    found = published.load_published(str(path), ModelSettings()).tokenizer
+    found = published.load_published(str(path)).tokenizer
     assert (found.pad, found.end, found.program) == (1, 0, 2)
     found.save(tmp_path)
     assert tokenizer_lib.load_tokenizer(tmp_path).pad == 1
     (path / tokenizer_lib.SPECIAL_FILE).write_text("{}")
     with pytest.raises(UserError, match="expected a JSON object with pad, end and program"):
-        published.load_published(str(path), ModelSettings())
+        published.load_published(str(path))
 
 
 def test_a_tokenizer_larger_than_the_embedding_is_one_clear_line(tmp_path):
     path = checkpoint(tmp_path / "m", foreign(33, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]))
     with pytest.raises(UserError, match="expected a tokenizer of at most 32 tokens, found 33"):
-        published.load_published(str(path), ModelSettings())
+        published.load_published(str(path))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_setting_names_weights_or_the_workdir_of_a_job(source, expected):
 
 def test_a_directory_without_weights_is_one_clear_line(tmp_path):
     with pytest.raises(UserError, match=r"config.json: expected the file of a Hugging Face checkpoint"):
-        published.load_published(str(tmp_path), ModelSettings())
+        published.load_published(str(tmp_path))
 
 
 def test_a_directory_with_a_configuration_names_weights():
@@ -96,7 +96,7 @@ def test_supervised_training_begins_at_the_weights_and_leaves_a_policy_with_thei
     sft.main(Job(settings, job))
     policy = checkpoints.load_policy(job)
     expected, params = hugging_face.load_hugging_face(GOLDENS / "cwm")
-    assert policy.settings == expected
+    assert policy.settings == Network.of(expected, ComputeSettings())
     assert (policy.tokenizer.pad, policy.tokenizer.end, policy.tokenizer.program) == (0, 2, 1)
     jax.tree.map(lambda found, wanted: np.testing.assert_allclose(found, wanted, atol=1e-7), policy.params, params)
 

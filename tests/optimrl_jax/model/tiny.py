@@ -8,9 +8,9 @@ import numpy as np
 
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import token_step
-from optimrl_jax.settings import ModelSettings
+from optimrl_jax.settings import Network
 
-SETTINGS = ModelSettings(
+SETTINGS = Network(
     width=32, layers=2, heads=4, kv_heads=2, head_width=8, mlp_width=48, vocabulary=40, rope_theta=10_000.0
 )
 UNTIED = dataclasses.replace(SETTINGS, has_tied_embeddings=False, has_qkv_bias=False)
@@ -21,7 +21,7 @@ decode = jax.jit(token_step.decode_token, static_argnums=1)
 
 
 @functools.cache
-def params(settings: ModelSettings = SETTINGS, *, seed: int = 0, scale: float = 8.0) -> decoder.Params:
+def params(settings: Network = SETTINGS, *, seed: int = 0, scale: float = 8.0) -> decoder.Params:
     """Random parameters with large embeddings and non-zero biases, so that distributions are far from uniform."""
     tree = jax.jit(decoder.initial_params, static_argnums=0)(settings, jax.random.key(seed))
     noise = jax.random.key(seed + 1)
@@ -34,7 +34,7 @@ def params(settings: ModelSettings = SETTINGS, *, seed: int = 0, scale: float = 
     return jax.tree_util.tree_map_with_path(spread, tree)
 
 
-def log_probs(tree: decoder.Params, settings: ModelSettings, tokens: np.ndarray) -> np.ndarray:
+def log_probs(tree: decoder.Params, settings: Network, tokens: np.ndarray) -> np.ndarray:
     """log p(tokens[t + 1] | tokens[:t + 1]) of one unpadded sequence, by one plain forward pass."""
     row = np.asarray(tokens, np.int32)[None]
     hidden, _ = hidden_states(
