@@ -1,39 +1,20 @@
-"""Prompts from statements, and programs out of completions: the text border of the policy."""
+"""Prompts from statements, and programs out of completions: the border of the policy where tokens are text.
 
-import re
-import typing
+Pure; between the records of a dataset and the sampler, and between the sampler and the sandbox.
+"""
+
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from optimrl_jax.data import chat
+from optimrl_jax.data import tokenizer as tokenizer_lib
+from optimrl_jax.data.answers import program_of
 
-# A fence with a language always opens a block: models forget to close the one before.
-FENCE = re.compile(
-    r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[^\n`]*\n"
-    r"(?P<block>.*?)"
-    r"(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|(?=^[ \t]*(?P=fence)\w)|\Z)",
-    re.DOTALL | re.MULTILINE,
-)
-THINKING, THOUGHT = "<think>", "</think>"
+# Tokens at the end of a prompt that say whether its template has opened the reasoning.
+PROMPT_END = 32
 
 
-class Encoder(typing.Protocol):
-    """What prompts need of a tokenizer (`data.tokenizer.Tokenizer` has it)."""
-
-    @property
-    def end(self) -> int: ...
-
-    @property
-    def program(self) -> int: ...
-
-    @property
-    def template(self) -> chat.ChatTemplate | None: ...
-
-    def encode(self, text: str) -> np.ndarray: ...
-
-
-def encode_prompt(tokenizer: Encoder, statement: str) -> np.ndarray:
+def encode_prompt(tokenizer: tokenizer_lib.Tokenizer, statement: str) -> np.ndarray:
     """Return the token ids int32`[p]` of a statement and the marker after which a program is expected.
 
     A chat model is asked in its own template, the statement being what the user says.
@@ -44,36 +25,26 @@ def encode_prompt(tokenizer: Encoder, statement: str) -> np.ndarray:
     return np.append(tokenizer.encode(statement.strip()), np.int32(tokenizer.program))
 
 
-def encode_completion(tokenizer: Encoder, program: str) -> np.ndarray:
+def encode_completion(tokenizer: tokenizer_lib.Tokenizer, program: str) -> np.ndarray:
     """Return the ids int32`[t]` of the completion that is this program, end included; a chat model fences it."""
     text = program.strip("\n") + "\n"
     fenced = f"```python\n{text}```" if tokenizer.template else text
     return np.append(tokenizer.encode(fenced), np.int32(tokenizer.end))
 
 
-def extract_program(completion_text: str) -> str:
-    """Return the final program of a completion: its last fenced code block, or all of it where nothing is fenced.
+def sampled_program(tokenizer: tokenizer_lib.Tokenizer, prompt_ids: np.ndarray, sampled_ids: np.ndarray) -> str:
+    """Return the program in a completion as it was sampled, see `answers.program_of`.
 
-    Reasoning before the block is left out: first what stands before the last `</think>`, where there is one; a
-    completion that was cut while still thinking has no program. A block that was never closed goes on to the next
-    that opens with a language, or to the end of the text. Empty blocks do not count; an indented block loses the
-    indentation of its fence.
+    Tags of reasoning count whether they are special tokens or text, and whether the completion or the end of the prompt
+    opens them; other special tokens are no part of a program.
+
+    Args:
+      tokenizer: of the policy.
+      prompt_ids: int32`[p]`.
+      sampled_ids: int32`[t]`, without padding.
     """
-    text = completion_text.replace("\r\n", "\n")
-    _, ended, answer = text.rpartition(THOUGHT)
-    if not ended and text.lstrip().startswith(THINKING):
-        return ""
-    blocks = [_outdented(match["block"], match["indent"]) for match in FENCE.finditer(answer)]
-    filled = [block for block in blocks if block.strip()]
-    if filled:
-        return filled[-1]
-    if blocks:
-        return ""
-    return answer if ended else completion_text
-
-
-def _outdented(block: str, indent: str) -> str:
-    return re.sub(rf"^[ \t]{{1,{len(indent)}}}", "", block, flags=re.MULTILINE) if indent else block
+    prompt = tokenizer.decode(prompt_ids[-PROMPT_END:], keeps_reasoning_tags=True)
+    return program_of(tokenizer.decode(sampled_ids, keeps_reasoning_tags=True), prompt=prompt)
 
 
 def stop_length(

@@ -6,6 +6,7 @@ programs for small problems repeat lines, and so a small policy composes a dozen
 """
 
 import dataclasses
+import functools
 import json
 import pathlib
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,7 @@ import tokenizers
 from jaxtyping import Array
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from optimrl_jax.data import chat
+from optimrl_jax.data import answers, chat
 from optimrl_jax.errors import UserError
 from optimrl_jax.jobs import files
 
@@ -57,9 +58,25 @@ class Tokenizer:
         """Return the token ids int32`[t]` of a text; without a template, special tokens spelled out are plain text."""
         return np.asarray(self.model.encode(text, add_special_tokens=False).ids, np.int32)
 
-    def decode(self, ids: Sequence[int] | np.ndarray | Array) -> str:
-        """Return the text of token ids; special tokens vanish, bytes that are no UTF-8 become U+FFFD."""
-        return self.model.decode([int(token) for token in ids], skip_special_tokens=True)
+    def decode(self, ids: Sequence[int] | np.ndarray | Array, *, keeps_reasoning_tags: bool = False) -> str:
+        """Return the text of token ids; special tokens vanish, bytes that are no UTF-8 become U+FFFD.
+
+        Where tags of reasoning are special tokens, `keeps_reasoning_tags` spells them out.
+        """
+        kept = [int(token) for token in ids]
+        if keeps_reasoning_tags and self._reasoning_tags:
+            hidden = self._special - self._reasoning_tags
+            return self.model.decode([token for token in kept if token not in hidden], skip_special_tokens=False)
+        return self.model.decode(kept, skip_special_tokens=True)
+
+    @functools.cached_property
+    def _special(self) -> frozenset[int]:
+        return frozenset(token for token, added in self.model.get_added_tokens_decoder().items() if added.special)
+
+    @functools.cached_property
+    def _reasoning_tags(self) -> frozenset[int]:
+        tags = map(self.model.token_to_id, (answers.THINKING, answers.THOUGHT))
+        return frozenset(tag for tag in tags if tag is not None) & self._special
 
     def save(self, directory: pathlib.Path) -> None:
         """Write `tokenizer.json`, and before it what else `load` needs of one not trained here, each atomically.

@@ -70,7 +70,7 @@ class Sampler:
             completions = self.complete(
                 filled, samples, keys=sampling.row_keys(arrays.stream_key(seed, "sample"), rows)
             )
-            programs = extract_programs(completions, tokenizer)
+            programs = extract_programs(completions, tokenizer, filled)
             found += [programs[row * samples : (row + 1) * samples] for row in range(len(chunk))]
         return found
 
@@ -193,7 +193,8 @@ class Actor:
     def judge(self, sampled: SampledBatch, *, timings: dict[str, float]) -> list[Group]:
         """The second half of `produce`, in the sandbox: needs none of the weights, so that the next half may begin."""
         samples, completions = self._settings.grpo.rollouts, sampled.completions
-        programs = extract_programs(completions, self._policy.tokenizer)
+        asked = [self._prompts[problem] for problem in sampled.problems]
+        programs = extract_programs(completions, self._policy.tokenizer, asked)
         owners = [problem for problem in sampled.problems for _ in range(samples)]
         attempts = [(self._records[problem], program) for problem, program in zip(owners, programs, strict=True)]
         with _timed(timings, "execute_s"):
@@ -227,10 +228,16 @@ def pad_prompts(prompt_ids: Sequence[np.ndarray], length: int, *, pad: int) -> t
     return tokens, np.arange(length) < lengths[:, None]
 
 
-def extract_programs(completions: sampling.Completions, tokenizer: Tokenizer) -> list[str]:
-    """The program in each completion."""
-    rows = zip(completions.tokens, completions.length, strict=True)
-    return [prompts.extract_program(tokenizer.decode(tokens[:length])) for tokens, length in rows]
+def extract_programs(
+    completions: sampling.Completions, tokenizer: Tokenizer, prompt_ids: Sequence[np.ndarray]
+) -> list[str]:
+    """Return the program in each completion, equally many of each prompt, those of one prompt side by side."""
+    samples = len(completions.tokens) // len(prompt_ids)
+    rows = enumerate(zip(np.asarray(completions.tokens), np.asarray(completions.length), strict=True))
+    return [
+        prompts.sampled_program(tokenizer, prompt_ids[row // samples], tokens[:length])
+        for row, (tokens, length) in rows
+    ]
 
 
 def join_rollouts(

@@ -110,7 +110,7 @@ def generate(
     return jax.lax.while_loop(goes_on, advance, begin).done
 
 
-def row_keys(key: Array, rows: Int[Array, " r"]) -> Array:
+def row_keys(key: Array, rows: Int[Array | np.ndarray, " r"]) -> Array:
     """Derive one random stream for each row number, whatever else is in the batch."""
     return jax.vmap(lambda row: jax.random.fold_in(key, row))(rows)
 

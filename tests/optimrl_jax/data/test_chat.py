@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax.data import chat, prompts, tokenizer
+from optimrl_jax.data.answers import program_of
 from optimrl_jax.errors import UserError
 from tests.optimrl_jax.data import conversations
 
@@ -49,7 +50,7 @@ def test_prompt_and_completion_of_a_chat_model_are_its_example(tmp_path):
     np.testing.assert_array_equal(example.tokens[:length], np.concatenate([prompt, completion]))
     assert (example.weight[:length] == np.repeat([0, 1], [len(prompt), len(completion)])).all()
     assert not example.weight[length:].any()
-    assert prompts.extract_program(own.decode(completion)) == "print(1)\n"
+    assert program_of(own.decode(completion)) == "print(1)\n"
 
 
 def test_a_saved_chat_tokenizer_comes_back(tmp_path):

@@ -86,7 +86,7 @@ def visited(
 ) -> list[list[int]]:
     visits = blockwise._visits(packed_layout(rows, row_tokens), jnp.int32(window), 4)
     each = [jax.tree.map(lambda x, n=n: x[n], visits) for n in range(row_tokens // 4)]
-    return [[int(one.block(number)) for number in range(int(one.count(n)))] for n, one in enumerate(each)]
+    return [[int(one.block(number)) for number in range(int(one.number_of(n)))] for n, one in enumerate(each)]
 
 
 def test_blocks_of_keys_before_the_segments_or_the_window_are_never_visited():
