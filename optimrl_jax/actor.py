@@ -45,8 +45,9 @@ def main(job: Job) -> None:
         heartbeat_s=job.settings.grpo.heartbeat_s,
         on_beat=lambda: _end_without(int(parent)) if parent else None,
     )
-    with execution.connect_sandbox(job.settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
-        RolloutWorker(task.new_actor(execution.Executor(client, job.settings.sandbox)), remote_learner).run()
+    with execution.connect_sandbox(job.settings.sandbox) as client:
+        executor = execution.Executor(client, job.settings.sandbox, uses_own_limits=task.judge.uses_own_limits)
+        RolloutWorker(task.new_actor(executor), remote_learner).run()
     remote_learner.close()
 
 

@@ -5,6 +5,7 @@ with `problem`, the id of a problem of the dataset, and `program`; what else it 
 `judged.jsonl`, one line a program in the same order, and `summary.json`.
 """
 
+import hashlib
 import json
 import logging
 import pathlib
@@ -17,10 +18,11 @@ import numpy as np
 import rich.table
 from jaxtyping import Float
 
-from optimrl_jax import arrays, environment
+from optimrl_jax import arrays
 from optimrl_jax.data import dataset
 from optimrl_jax.errors import UserError
-from optimrl_jax.evaluation import replay, tables
+from optimrl_jax.evaluation import records as evaluation_records
+from optimrl_jax.evaluation import replay, tables, timing_pass
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
@@ -45,24 +47,44 @@ def main(job: Job) -> None:
         raise UserError(str(error)) from None
     place = {record.id: index for index, record in enumerate(records)}
     attempts = [(records[place[row["problem"]]], row["program"]) for row in rows]
-    with execution.connect_sandbox(settings.sandbox, store=str(job.workdir / "executions.sqlite")) as client:
+    current = timing_pass.enter_pass(job.workdir, _question(attempts, settings))
+    pass_store = current.store if settings.sandbox.reuse == "always" else ""
+    with execution.connect_sandbox(settings.sandbox, pass_store=pass_store) as client:
         progress = execution.progress_printer("judging", len(attempts))
         executor = execution.Executor(client, settings.sandbox)
         runs = executor.execute(attempts, kinds=ALL_KINDS, on_result=progress)
-    judged: dict[int, dict[str, object]] = {}
-    own_rows: dict[str, list[int]] = {}
-    for index, row in enumerate(rows):
-        own_rows.setdefault(row["problem"], []).append(index)
-    for record in records:
-        own = own_rows[record.id]
-        of_problem = [runs[index] for index in own]
-        earned = judge(place[record.id], of_problem, stream=0, batch=0)
-        percentiles = _percentiles(record, of_problem, settings)
-        for n, index in enumerate(own):
-            judged[index] = rows[index] | _line(earned, n, runs[index], percentile=float(percentiles[n]))
-    lines = [judged[index] for index in range(len(rows))]
+    lines = _lines(rows, runs, records, rewarder_of_run=judge, settings=settings)
     files.write_text(job.workdir / "judged.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+    timing_pass.finish_pass(current)
     _summarize(job, lines, wall_s=time.monotonic() - started_s)
+
+
+def _lines(
+    rows: Sequence[dict],
+    runs: Sequence[execution.CandidateRun],
+    records: Sequence[dataset.ProblemRecord],
+    *,
+    rewarder_of_run: rewarder.Judge,
+    settings: Settings,
+) -> list[dict[str, object]]:
+    """What each program earned, in the order of the file."""
+    lines: list[dict[str, object]] = [{} for _ in rows]
+    for place, record in enumerate(records):
+        members = [index for index, row in enumerate(rows) if row["problem"] == record.id]
+        of_problem = [runs[index] for index in members]
+        earned = rewarder_of_run(place, of_problem, stream=0, batch=0)
+        percentiles = _percentiles(record, of_problem, settings)
+        for n, index in enumerate(members):
+            lines[index] = rows[index] | _line(earned, n, runs[index], percentile=float(percentiles[n]))
+    return lines
+
+
+def _question(attempts: Sequence[tuple[dataset.ProblemRecord, str]], settings: Settings) -> str:
+    """Names what a pass of this job times: programs, tests and measurement."""
+    asked = {record.id: record for record, _ in attempts}
+    content = {name: evaluation_records.content_sha256(record) for name, record in asked.items()}
+    question = [[(record.id, program) for record, program in attempts], content, thaw(settings.sandbox)]
+    return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
 
 
 def _rows(path: str) -> list[dict]:
@@ -100,9 +122,16 @@ def _asked_for(rows: Sequence[dict], data: DataSettings) -> list[dataset.Problem
 def _percentiles(
     record: dataset.ProblemRecord, runs: Sequence[execution.CandidateRun], settings: Settings
 ) -> Float[np.ndarray, " r"]:
-    """Place of each program among the stored references, 0 the fastest, as the evaluation has it."""
-    env = environment.build("qp_ranked", threshold=settings.environment.threshold, ties=settings.environment.ties)
-    return replay.replay([record], {0: arrays.Execution.stack(runs)}, env=env, reference_s=[record.duration_s]).q[0]
+    """Place of each program among the stored references, 0 the fastest, under the calibration that its reward met."""
+    gamma = arrays.AffineMap(settings.environment.alpha, settings.environment.beta_s)
+    groups = replay.group_problems([record], [record.duration_s])
+    places = np.zeros(len(runs), np.float32)
+    for drift in dict.fromkeys(run.drift for run in runs):
+        env = replay.ranking_environment(drift.after(gamma), ties=settings.environment.ties)
+        outcome = replay.judge_groups([env], groups, [arrays.Execution.stack(runs)])
+        is_under = np.array([run.drift == drift for run in runs])
+        places[is_under] = outcome.q[0, 0, is_under]
+    return places
 
 
 def _line(

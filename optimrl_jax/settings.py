@@ -200,8 +200,8 @@ class SandboxSettings:
         "percentile of a test's references near which it is measured twice as precisely; 0: none",
         PERCENT,
     )
-    reuse: str = setting("always", "answer equal requests from the store", one_of("always", "never"))
-    store: str = setting("", "file of stored executions; empty: executions.sqlite in the workdir")
+    reuse: str = setting("always", "execute equal programs of one pass once, or each", one_of("always", "never"))
+    store: str = setting("", "file of executions that answer equal ones of later passes, seconds included; empty: none")
     duration: str = setting("wall", "clock that feeds rewards", one_of("wall", "cpu"))
     fallback_correctness: str = setting(
         "discard",
@@ -263,12 +263,23 @@ class GrpoSettings:
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationSettings:
-    policies: tuple[tuple[str, str], ...] = setting((), "(name, workdir of the job) of each policy to compare")
+    policies: tuple[tuple[str, str], ...] = setting(
+        (),
+        "(name, policy) of each to compare: workdir, workdir@step, published weights, http://host:port/v1#model; "
+        "empty: that of the workdir and the one it started from",
+    )
     samples: int = setting(20, "n, programs sampled a problem", POSITIVE)
-    ks: tuple[int, ...] = setting((1, 10), "k of pass@k")
-    taus: tuple[int, ...] = setting((100, 50, 30, 10), "percentiles of p_tau")
+    ks: tuple[int, ...] = setting(
+        (1, 10), "k of pass@k", (lambda value: all(k >= 1 for k in value), "whole numbers from 1 to evaluation.samples")
+    )
+    taus: tuple[int, ...] = setting(
+        (100, 50, 30, 10),
+        "percentiles of p_tau",
+        (lambda value: all(0 < tau <= 100 for tau in value), "percentiles in (0, 100]"),
+    )
     resamples: int = setting(2000, "bootstrap resamples over problems", POSITIVE)
     problems: int = setting(0, "held-out problems to use; 0: all", NOT_NEGATIVE)
+    benchmark: str = setting("", "JSON Lines of problems with tests alone, instead of the held-out split")
     leaderboard: str = setting(
         "fresh",
         "reference durations to rank against: as stored, mapped to today, or of the same timing pass",

@@ -57,8 +57,8 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
     workdir.write_model(own, task.policy.settings)
     task.policy.tokenizer.save(own)
     learner = Learner(task.policy.params, task.policy.settings, settings)
-    with execution.connect_sandbox(settings.sandbox, store=str(own / "executions.sqlite")) as client:
-        executor = execution.Executor(client, settings.sandbox)
+    with execution.connect_sandbox(settings.sandbox) as client:
+        executor = execution.Executor(client, settings.sandbox, uses_own_limits=task.judge.uses_own_limits)
         supply = (_asynchronous if settings.grpo.actors else _synchronous)(job, task, learner, executor)
         measured_under = {json.dumps(record.measured_under, sort_keys=True) for record in task.records}
         training = TrainingLoop(

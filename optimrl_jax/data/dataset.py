@@ -64,6 +64,12 @@ class ProblemRecord:
         """bool`[k, h]`: cells with a recorded run, timeouts included."""
         return np.isin(self.status, (arrays.Status.SUCCESS, arrays.Status.TIMEOUT))
 
+    @property
+    def characters(self) -> np.ndarray:
+        """int32`[k]`: Unicode code points of input and expected output together, of each test."""
+        texts = zip(self.test_input, self.test_output, strict=True)
+        return np.array([len(given) + len(wanted) for given, wanted in texts], np.int32)
+
     def tests_of(self, kinds: frozenset[int]) -> tuple[int, ...]:
         """Return the indices of the tests whose kind is among `kinds`, in stored order."""
         return tuple(int(index) for index in np.flatnonzero(np.isin(self.test_kind, sorted(kinds))))

@@ -111,7 +111,10 @@ def _judge_once(
     limit_s = LIMITS[family.limit](retained, environment.limit, bound=environment.bound)
     used = pool & keep & ~jnp.isnan(limit_s)
     retained = _restrict(retained, used)
+    # A success without seconds measured nothing: on a test whose seconds count that is a fault, not a fast program.
     status = jnp.asarray(execution.status)
+    is_untimed = (status == Status.SUCCESS) & used & ~((execution.duration_s > 0) & (execution.duration_s < jnp.inf))
+    status = jnp.where(is_untimed, Status.FAULT, status)
     is_late = (status == Status.SUCCESS) & used & (execution.duration_s >= limit_s)
     status = jnp.where(is_late, Status.TIMEOUT, status)
 

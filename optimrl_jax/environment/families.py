@@ -32,6 +32,7 @@ class Family:
       filter: a name of `filters.FILTERS`; "none" is neutral, here and below.
       limit: a name of `limits.LIMITS`.
       ranking: a name of `ranking.RANKINGS`.
+      uses_own_limits: tests run under the problem's own time limit tau_t instead of the service's cap of 10 s.
       grid: environment fields that the family reads, each with the values of the paper's offline sweep; the product of
         their numbers is the number of the family's configurations.
     """
@@ -42,6 +43,7 @@ class Family:
     filter: str = "none"
     limit: str = "none"
     ranking: str = "none"
+    uses_own_limits: bool = False
     grid: dict[str, tuple] = dataclasses.field(default_factory=dict)
 
     @property
@@ -58,8 +60,8 @@ def _filtered(name: str, values: tuple[float, ...], *, filter_name: str) -> Fami
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        Family("rlvr", correctness=_BASE, uses_optimization=False),
-        Family("mc", uses_optimization=False),
+        Family("rlvr", correctness=_BASE, uses_optimization=False, uses_own_limits=True),
+        Family("mc", uses_optimization=False, uses_own_limits=True),
         Family("mc_tloc", uses_optimization=False),
         Family("mc_mo"),
         _filtered("absolute_filter", DURATIONS_S, filter_name="absolute"),

@@ -22,9 +22,7 @@ class Record(typing.Protocol):
     @property
     def test_kind(self) -> np.ndarray: ...
     @property
-    def test_input(self) -> Sequence[str]: ...
-    @property
-    def test_output(self) -> Sequence[str]: ...
+    def characters(self) -> np.ndarray: ...
     @property
     def duration_s(self) -> np.ndarray: ...
     @property
@@ -95,11 +93,10 @@ def pad_array(values: np.ndarray, shape: tuple[int, ...], *, fill: float = 0) ->
 
 def pad_tests(record: Record, k: int) -> arrays.Tests:
     """Pad the tests of one problem to `[k]`; padding has mask False and counts 0 characters."""
-    characters = [len(a) + len(b) for a, b in zip(record.test_input, record.test_output, strict=True)]
     return arrays.Tests(
         kind=pad_array(np.asarray(record.test_kind, np.int32), (k,), fill=int(arrays.TestKind.ORIGINAL)),
-        characters=pad_array(np.asarray(characters, np.int32), (k,)),
-        mask=pad_array(np.ones(len(characters), bool), (k,), fill=False),
+        characters=pad_array(np.asarray(record.characters, np.int32), (k,)),
+        mask=pad_array(np.ones(len(record.test_kind), bool), (k,), fill=False),
     )
 
 

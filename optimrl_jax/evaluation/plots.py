@@ -5,14 +5,14 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
 
+from optimrl_jax.evaluation import style
 from optimrl_jax.evaluation.scores import Scores
 
 
-def pass_bars(path: pathlib.Path, scores: Mapping[str, Scores], *, k: int) -> None:
-    """Bars of pass@k at each p_tau, a colour for each policy, with intervals."""
-    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+def pass_bars(path: pathlib.Path, scores: Mapping[str, Scores], *, k: int, problems: int) -> None:
+    """Draw bars of pass@k at each p_tau, a colour for each policy, with intervals over `problems` problems."""
+    figure = style.new_figure(caption=f"n = {problems} held-out problems; whiskers: 95 % bootstrap over problems")
     axes = figure.subplots()
     width = 0.8 / max(1, len(scores))
     for position, (policy, of_policy) in enumerate(scores.items()):
@@ -20,15 +20,24 @@ def pass_bars(path: pathlib.Path, scores: Mapping[str, Scores], *, k: int) -> No
         cells = [[100 * row[tau][name] for tau in row] for name in ("mean", "low", "high")]
         mean, low, high = (np.asarray(values) for values in cells)
         x = np.arange(len(row)) + (position - (len(scores) - 1) / 2) * width
-        axes.bar(x, mean, width * 0.92, label=policy, yerr=[mean - low, high - mean], capsize=2)
+        axes.bar(
+            x, mean, width * 0.92, label=policy, color=style.colour(position), yerr=[mean - low, high - mean], capsize=2
+        )
         axes.set_xticks(np.arange(len(row)), list(row))
-    axes.set(ylabel=f"pass@{k}, % of held-out programs", xlabel="no slower than this percentile of the references")
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=130)
+    axes.set(
+        title=f"Correct and fast enough, pass@{k}",
+        ylabel=f"pass@{k}, % (mean over problems)",
+        xlabel="no slower than this percentile of the references",
+        ylim=(0, 105),
+    )
+    style.show_legend(axes)
+    figure.savefig(path, dpi=style.DPI)
 
 
 def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path, *, series: Mapping[str, str], window: int) -> None:
-    """Training metrics over optimizer steps, raw (thin) and as a moving average (thick).
+    """Draw training metrics over optimizer steps, raw (thin) and as a trailing moving average (thick).
+
+    A reward lies in [-1, 1] and has a panel of its own beside the shares in [0, 1].
 
     `series` maps a metric's name in the job's metrics.jsonl to its label; those that the job did not log are left out,
     and no file is written where it logged none of them.
@@ -37,20 +46,27 @@ def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path, *, series: Ma
     series = {name: label for name, label in series.items() if any(row.get(name) is not None for row in rows)}
     if not series:
         return
-    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-    axes = figure.subplots()
+    figure = style.new_figure(
+        8.2, 3.6, caption=f"thin: each step; thick: mean of the last {window} steps; n = {len(rows)} logged steps"
+    )
+    panels = dict(zip(("reward", "share"), figure.subplots(1, 2, sharex=True), strict=True))
     for index, (name, label) in enumerate(series.items()):
+        axes = panels["share" if name.endswith("_share") else "reward"]
         points = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
         steps, values = (np.asarray(column, float) for column in zip(*points, strict=True))
-        axes.plot(steps, values, color=f"C{index}", alpha=0.25, linewidth=1)
-        axes.plot(steps, moving_average(values, window=window), color=f"C{index}", linewidth=2, label=label)
-    axes.set(xlabel="optimizer step")
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=130)
+        axes.plot(steps, values, color=style.colour(index), alpha=0.3, linewidth=1)
+        axes.plot(steps, moving_average(values, window=window), color=style.colour(index), linewidth=2, label=label)
+    panels["reward"].set(xlabel="optimizer step", ylabel="reward, in [-1, 1]")
+    panels["share"].set(xlabel="optimizer step", ylabel="share of rollouts", ylim=(0, 1.02))
+    for axes in panels.values():
+        handles, labels = axes.get_legend_handles_labels()
+        if labels:
+            axes.legend(handles, labels, frameon=False, fontsize=8)
+    figure.savefig(path, dpi=style.DPI)
 
 
 def moving_average(values: Sequence[float], *, window: int) -> np.ndarray:
-    """Mean over the last `window` finite values at each position (fewer at the start)."""
+    """Average over the last `window` finite values at each position (fewer at the start)."""
     values = np.asarray(values, float)
     finite = np.isfinite(values)
     totals = np.cumsum(np.concatenate([[0.0], np.where(finite, values, 0.0)]))

@@ -1,42 +1,96 @@
-"""Turns replayed outcomes into pass@k at p_tau with intervals. Pure NumPy; one score is one dict of plain floats."""
+"""Turns replayed outcomes into pass@k at p_tau with intervals. Pure NumPy; one score is one dict of plain floats.
+
+A sample that met a fault of the sandbox takes no part in any score: `is_valid` is an argument of everything here.
+"""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from optimrl_jax.evaluation.bootstrap import bootstrap_interval
-from optimrl_jax.evaluation.pass_at_k import counts_at_tau, pass_at_k
-from optimrl_jax.evaluation.replay import ReplayedSamples
+from optimrl_jax.arrays import GATE_MARGIN, Outcome
+from optimrl_jax.environment.checks import check_tau
+from optimrl_jax.evaluation.intervals import bootstrap_interval
 
 Scores = dict[str, dict[str, dict[str, float]]]
 
 
-def per_problem(replayed: ReplayedSamples, *, k: int, tau: int) -> np.ndarray:
-    """Unbiased pass@k at p_tau of each problem, [b] in [0, 1] (Eq. 1).
+def pass_at_k(n: np.ndarray, m: np.ndarray, k: int) -> np.ndarray:
+    """Estimate the chance that one of k programs drawn from n passes: 1 - C(n - m, k)/C(n, k), unbiased (Eq. 1).
 
-    A sample counts if c_strict and, below tau = 100, q <= tau / 100; p100 is plain correctness. Faulted samples do not
-    take part; a problem with fewer than k valid samples is nan.
+    Computed as a product of ratios, so that n in the thousands neither overflows nor loses digits.
+
+    Args:
+      n: programs that count, any shape.
+      m: those among them that pass.
+      k: programs drawn.
+
+    Returns:
+      Values in [0, 1], elementwise. Raises ValueError unless 1 <= k <= n and 0 <= m <= n everywhere.
     """
-    counts = replayed.is_valid & counts_at_tau(replayed.c_strict, replayed.q, tau)
-    n, m = replayed.is_valid.sum(axis=1), counts.sum(axis=1)
+    n, m = np.broadcast_arrays(np.asarray(n, np.int64), np.asarray(m, np.int64))
+    if not (k >= 1 and (k <= n).all()):
+        raise ValueError(f"k = {k}: expected 1 <= k <= n = {n.min() if n.size else 0}")
+    if not ((m >= 0) & (m <= n)).all():
+        raise ValueError("m: expected 0 <= m <= n")
+    missed = np.ones(n.shape)
+    for drawn in range(k):
+        missed *= np.maximum(n - m - drawn, 0) / (n - drawn)
+    return 1 - missed
+
+
+def counts_at_tau(c_strict: np.ndarray, q_qp: np.ndarray, tau: float) -> np.ndarray:
+    """Mark the samples that count at p_tau: strictly correct and, below tau = 100, q_QP <= tau/100 (sec. 4).
+
+    p100 asks for nothing but correctness. A margin of 1e-6 forgives float32. Raises ValueError unless 0 < tau <= 100.
+    """
+    check_tau(tau)
+    is_correct = np.asarray(c_strict) > 0
+    return is_correct if tau == 100 else is_correct & (np.asarray(q_qp) <= tau / 100 + GATE_MARGIN)
+
+
+def pass_per_problem(is_passing: np.ndarray, is_valid: np.ndarray, k: int) -> np.ndarray:
+    """Compute unbiased pass@k of each problem, `[..., b]`, from samples `[..., b, n]`.
+
+    Faulted samples do not take part; a problem with fewer than k valid samples is nan.
+    """
+    is_valid = np.broadcast_to(is_valid, np.shape(is_passing))
+    n, m = is_valid.sum(axis=-1), (is_passing & is_valid).sum(axis=-1)
     return np.where(n >= k, pass_at_k(np.maximum(n, k), m, k), np.nan)
 
 
-def pass_scores(
-    replayed: ReplayedSamples, *, ks: Sequence[int], taus: Sequence[int], resamples: int, seed: int
-) -> Scores:
-    """{"pass@k": {"p_tau": {"mean", "low", "high"}}}: means over problems with 95 % bootstrap intervals."""
-    scores: Scores = {}
-    for k in ks:
-        scores[f"pass@{k}"] = {}
-        for tau in taus:
-            values = per_problem(replayed, k=k, tau=tau)
-            scores[f"pass@{k}"][f"p{tau}"] = interval_of(values, resamples=resamples, seed=seed)
-    return scores
+def pass_at_tau(outcome: Outcome, *, k: int, tau: float) -> np.ndarray:
+    """Compute unbiased pass@k at p_tau of each problem, `[..., b]` in [0, 1], from outcomes `[..., b, n]` (Eq. 1)."""
+    return pass_per_problem(counts_at_tau(outcome.c_strict, outcome.q, tau), outcome.is_valid, k)
+
+
+def mean_score(values: np.ndarray) -> np.ndarray:
+    """Average over problems, the last axis, leaving out those without enough valid samples; nan where none has."""
+    is_known = np.isfinite(values)
+    count = is_known.sum(axis=-1)
+    total = np.where(is_known, values, 0.0).sum(axis=-1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def pass_scores(outcome: Outcome, *, ks: Sequence[int], taus: Sequence[float], resamples: int, seed: int) -> Scores:
+    """Tabulate {"pass@k": {"p_tau": {"mean", "low", "high"}}}: means over problems with 95 % bootstrap intervals.
+
+    Args:
+      outcome: `[b, n]` of one policy.
+      ks: of pass@k.
+      taus: percentiles in (0, 100].
+      resamples: of the bootstrap over problems.
+      seed: draws the same problems for all policies, so that differences are paired.
+    """
+    return {
+        f"pass@{k}": {
+            f"p{tau:g}": interval_of(pass_at_tau(outcome, k=k, tau=tau), resamples=resamples, seed=seed) for tau in taus
+        }
+        for k in ks
+    }
 
 
 def interval_of(values: np.ndarray, *, resamples: int, seed: int) -> dict[str, float]:
-    """Mean of the finite values with its 95 % bootstrap interval over problems; nan where there are none."""
+    """Average the finite values with their 95 % bootstrap interval over problems; nan where there are none."""
     finite = values[np.isfinite(values)]
     if finite.size == 0:
         return {"mean": float("nan"), "low": float("nan"), "high": float("nan")}
@@ -44,14 +98,14 @@ def interval_of(values: np.ndarray, *, resamples: int, seed: int) -> dict[str, f
     return {"mean": float(finite.mean()), "low": float(low), "high": float(high)}
 
 
-def gains(
-    base: ReplayedSamples, other: ReplayedSamples, *, ks: Sequence[int], taus: Sequence[int], resamples: int, seed: int
+def paired_gains(
+    base: Outcome, other: Outcome, *, ks: Sequence[int], taus: Sequence[float], resamples: int, seed: int
 ) -> Scores:
-    """Paired difference `other - base` of each score, with intervals over the same problems."""
+    """Tabulate the paired difference `other - base` of each score, with intervals over the same problems."""
     return {
         f"pass@{k}": {
-            f"p{tau}": interval_of(
-                per_problem(other, k=k, tau=tau) - per_problem(base, k=k, tau=tau), resamples=resamples, seed=seed
+            f"p{tau:g}": interval_of(
+                pass_at_tau(other, k=k, tau=tau) - pass_at_tau(base, k=k, tau=tau), resamples=resamples, seed=seed
             )
             for tau in taus
         }
@@ -60,10 +114,10 @@ def gains(
 
 
 def mean_and_interval(scores: Mapping[str, Scores], *, k: int) -> tuple[dict, dict]:
-    """Splits {policy: scores} into {policy: {p_tau: mean}} and {policy: {p_tau: [low, high]}} for one k."""
-    chosen = {policy: of_policy[f"pass@{k}"] for policy, of_policy in scores.items()}
-    means = {policy: {tau: cell["mean"] for tau, cell in row.items()} for policy, row in chosen.items()}
+    """Split {policy: scores} into {policy: {p_tau: mean}} and {policy: {p_tau: [low, high]}} for one k."""
+    rows = {policy: of_policy[f"pass@{k}"] for policy, of_policy in scores.items()}
+    means = {policy: {tau: cell["mean"] for tau, cell in row.items()} for policy, row in rows.items()}
     intervals = {
-        policy: {tau: [cell["low"], cell["high"]] for tau, cell in row.items()} for policy, row in chosen.items()
+        policy: {tau: [cell["low"], cell["high"]] for tau, cell in row.items()} for policy, row in rows.items()
     }
     return means, intervals

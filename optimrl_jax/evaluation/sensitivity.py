@@ -3,16 +3,14 @@
 Executions stay as they were recorded; only the calibration of the reference durations moves. Pure arrays.
 """
 
-import dataclasses
 import typing
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 
-from optimrl_jax import environment
-from optimrl_jax.arrays import AffineMap, Execution, Outcome, References, Tests
-from optimrl_jax.evaluation.pass_at_k import pass_at_k_table
+from optimrl_jax.arrays import AffineMap, Execution
+from optimrl_jax.evaluation.replay import ProblemGroup, judge_groups, ranking_environment
+from optimrl_jax.evaluation.scores import mean_score, pass_at_tau
 
 
 def calibration_line(
@@ -32,40 +30,29 @@ BETA_CALIBRATIONS = calibration_line("b", start=(0.7019, 0.0498), stop=(0.7019, 
 ALPHA_CALIBRATIONS = calibration_line("a", start=(0.7019, 0.0498), stop=(0.5692, 0.0498), count=7, first=0)
 
 
-@jax.jit
-def _judged(envs: environment.Environment, tests: Tests, references: References, execution: Execution) -> Outcome:
-    return jax.vmap(environment.judge, in_axes=(0, None, None, None))(envs, tests, references, execution)
-
-
-def rescored(
-    env: environment.Environment,
+def calibrated_scores(
     calibrations: Sequence[AffineMap],
-    tests: Tests,
-    references: References,
-    execution: Execution,
-) -> Outcome:
-    """Outcomes of one problem's stored samples under each calibration, every field [calibrations, r]."""
-    envs = [dataclasses.replace(env, alpha=gamma.slope, beta_s=gamma.offset_s) for gamma in calibrations]
-    stacked = jax.tree.map(lambda *values: np.asarray(values, np.float32), *envs)
-    return _judged(stacked, tests, references, execution)
-
-
-def sensitivity(
-    env: environment.Environment,
-    calibrations: Sequence[AffineMap],
-    problems: Sequence[tuple[Tests, References, Execution]],
+    groups: Sequence[ProblemGroup],
+    executions: Sequence[Execution],
     *,
     ks: Sequence[int],
-    taus: Sequence[int],
+    taus: Sequence[float],
 ) -> np.ndarray:
-    """Mean pass@k at p_tau under each calibration, [calibrations, ks, taus], from stored samples [r] of each problem.
+    """Score one policy's stored samples under each calibration of the reference durations.
 
-    `env` must rank by leaderboard for the paper's p_tau (`qp_ranked`); every problem needs the same number of samples.
+    Args:
+      calibrations: Gamma of each point of a sweep.
+      groups: all problems, with seconds as stored.
+      executions: `[n, k]` of each problem.
+      ks: of pass@k.
+      taus: of p_tau.
+
+    Returns:
+      Mean pass@k at p_tau, `[calibrations, ks, taus]`; nan where no problem has k valid samples.
     """
-    outcomes = [rescored(env, calibrations, *problem) for problem in problems]
-    c_strict = np.stack([np.asarray(outcome.c_strict) for outcome in outcomes], axis=1)
-    q = np.stack([np.asarray(outcome.q) for outcome in outcomes], axis=1)
-    return np.stack([pass_at_k_table(c, q_of, ks, taus).mean(axis=-1) for c, q_of in zip(c_strict, q, strict=True)])
+    outcome = judge_groups([ranking_environment(gamma) for gamma in calibrations], groups, executions)
+    cells = [[mean_score(pass_at_tau(outcome, k=k, tau=tau)) for tau in taus] for k in ks]
+    return np.moveaxis(np.array(cells), -1, 0)
 
 
 class CalibrationSeparation(typing.NamedTuple):
@@ -77,12 +64,12 @@ class CalibrationSeparation(typing.NamedTuple):
 
 
 def calibration_separation(scores: np.ndarray) -> CalibrationSeparation:
-    """Which of the two axes moves a score: the calibration of training or the one of scoring."""
+    """Tell which of the two axes moves a score: the calibration of training or the one of scoring."""
     scores = np.asarray(scores, float)
     return CalibrationSeparation(np.ptp(scores, axis=0), scores[:, 0] - scores[:, -1])
 
 
 def relative_gain(scores: np.ndarray, baseline: np.ndarray) -> np.ndarray:
-    """score / baseline - 1, elementwise; nan where the baseline is 0."""
+    """Compute score / baseline - 1, elementwise; nan where the baseline is 0."""
     scores, baseline = np.broadcast_arrays(np.asarray(scores, float), np.asarray(baseline, float))
     return np.divide(scores, baseline, out=np.full(scores.shape, np.nan), where=baseline != 0) - 1

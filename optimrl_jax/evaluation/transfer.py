@@ -3,13 +3,14 @@
 import dataclasses
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 
 from optimrl_jax import environment
-from optimrl_jax.arrays import Execution, References, Tests
+from optimrl_jax.arrays import AffineMap, Execution
 from optimrl_jax.environment import families
 from optimrl_jax.evaluation.leaderboards import rank_correlation
+from optimrl_jax.evaluation.replay import ProblemGroup, judge_groups
+from optimrl_jax.evaluation.scores import mean_score, pass_per_problem
 
 # Held while a column's own parameter moves: the limit of filtered tests and the tolerated share of timeouts.
 FILTERED_LIMIT_S = 0.5
@@ -27,7 +28,7 @@ class Evaluator:
 
 
 def evaluators() -> tuple[Evaluator, ...]:
-    """The 60 columns, families in the paper's order and easy settings first within each.
+    """List the 60 columns, families in the paper's order and easy settings first within each.
 
     7 absolute and 7 length filters, 9 relative filters, 7 absolute timeouts, and the 10 deciles of relative timeouts,
     ranked-worst timeouts and leaderboard percentiles. Relative timeouts at p100 carry no constraint but correctness
@@ -57,42 +58,48 @@ def _timeouts(family: str, values: Sequence[float], text: str) -> list[Evaluator
     return [Evaluator(family, text.format(v), environment.build(family, limit=v, tolerance=TOLERANCE)) for v in values]
 
 
-_judge = jax.jit(environment.judge)
-
-
-def passes(columns: Sequence[Evaluator], tests: Tests, references: References, execution: Execution) -> np.ndarray:
-    """Which stored samples of one problem pass under each column: c_strict and g, bool[columns, r]."""
-    outcomes = [_judge(column.env, tests, references, execution) for column in columns]
-    return np.stack([np.asarray(outcome.c_strict * outcome.g) > 0 for outcome in outcomes])
-
-
 def transfer_matrix(
     columns: Sequence[Evaluator],
-    problems: Sequence[tuple[Tests, References]],
+    groups: Sequence[ProblemGroup],
     executions: Sequence[Sequence[Execution]],
+    *,
+    gamma: AffineMap,
 ) -> np.ndarray:
-    """pass@1 of each policy under each column, [policies, columns]; `executions[policy][problem]` are stored runs."""
-    return np.array(
-        [
-            np.mean(
-                [
-                    passes(columns, tests, references, execution).mean(axis=1)
-                    for (tests, references), execution in zip(problems, of_policy, strict=True)
-                ],
-                axis=0,
-            )
-            for of_policy in executions
-        ]
-    )
+    """Compute pass@1 of each policy under each column (Figure 4).
+
+    A sample passes where it is strictly correct and its gate is open; faulted samples take no part.
+
+    Args:
+      columns: environments to judge under.
+      groups: all problems.
+      executions: `executions[policy][problem]`, `[n, k]` stored runs.
+      gamma: calibration of the groups' reference seconds.
+
+    Returns:
+      `[policies, columns]` in [0, 1].
+    """
+    envs = [dataclasses.replace(column.env, alpha=gamma.slope, beta_s=gamma.offset_s) for column in columns]
+    rows = []
+    for of_policy in executions:
+        outcome = judge_groups(envs, groups, of_policy)
+        is_passing = (outcome.c_strict > 0) & (outcome.g > 0)
+        rows.append(mean_score(pass_per_problem(is_passing, outcome.is_valid, 1)))
+    return np.array(rows)
+
+
+def columns_near_worst(matrix: np.ndarray, *, places: int = 5) -> np.ndarray:
+    """Count the columns in which each policy is among the last `places` policies, int[policies] (sec. 5)."""
+    position = np.argsort(np.argsort(matrix, axis=0, kind="stable"), axis=0)
+    return (position < places).sum(axis=1)
 
 
 def columns_near_best(matrix: np.ndarray, *, points: float) -> np.ndarray:
-    """In how many columns each policy is within `points` of the best one, int[policies]."""
+    """Count the columns in which each policy is within `points` of the best one, int[policies] (sec. 5)."""
     return (matrix >= matrix.max(axis=0) - points - 1e-9).sum(axis=1)
 
 
 def discrimination(matrix: np.ndarray) -> tuple[float, float]:
-    """(spread between policies, averaged over a family's columns; span over its columns, averaged over policies).
+    """Measure (spread between policies, averaged over columns; span over columns, averaged over policies).
 
     A good evaluator has both: it separates policies at one setting and covers easy to hard over its settings (sec. 5).
     """
@@ -100,7 +107,7 @@ def discrimination(matrix: np.ndarray) -> tuple[float, float]:
 
 
 def leaderboard_agreement(left: np.ndarray, right: np.ndarray) -> float:
-    """Spearman's rho of two families' leaderboards: policies by their mean over each family's columns.
+    """Correlate two families' leaderboards: policies by their mean over each family's columns.
 
     nan where one side does not tell the policies apart.
     """

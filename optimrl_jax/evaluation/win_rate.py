@@ -8,12 +8,21 @@ PICKS = {"fastest": lambda passing: 0, "median": lambda passing: (passing - 1) /
 
 
 class WinRate(typing.NamedTuple):
-    """`rate` is wins / (wins + losses), nan where nothing was decided; draws and problems not compared are outside."""
+    """Result of a comparison of two policies.
+
+    Attributes:
+      rate: wins / (wins + losses); nan where nothing was decided.
+      wins: problems on which the policy's pick is faster.
+      losses: those on which the baseline's is.
+      draws: those within the margin.
+      filtered: problems that are not compared, because one side solves none of its samples.
+    """
 
     rate: float
     wins: int
     losses: int
     draws: int
+    filtered: int
 
 
 def win_rate(
@@ -25,7 +34,7 @@ def win_rate(
     pick: str,
     draw_margin: float = 0.0,
 ) -> WinRate:
-    """How often the policy's picked sample is faster than the baseline's, over problems that both solve.
+    """Count how often the policy's picked sample is faster than the baseline's, over problems that both solve.
 
     Seconds [b, n] are one number a sample, such as its mean over tests; `is_passing` [b, n] says which samples count;
     the two sides may have different n. `pick` is "fastest" (WR_b) or "median" (WR_m: the passing sample in the middle
@@ -43,7 +52,7 @@ def win_rate(
     is_draw = np.abs(own - other) <= draw_margin * np.maximum(own, other)
     wins, losses = int(((own < other) & ~is_draw).sum()), int(((own > other) & ~is_draw).sum())
     rate = wins / (wins + losses) if wins + losses else float("nan")
-    return WinRate(rate, wins, losses, int(is_draw.sum()))
+    return WinRate(rate, wins, losses, int(is_draw.sum()), int((~both).sum()))
 
 
 def _picked(seconds: np.ndarray, is_passing: np.ndarray, pick: str) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Edge: files that are whole or not there: written beside their place and moved into it."""
 
 import json
+import math
 import pathlib
 import typing
 from collections.abc import Mapping
@@ -14,5 +15,16 @@ def write_text(path: pathlib.Path, text: str) -> None:
 
 
 def write_json(path: pathlib.Path, values: Mapping[str, typing.Any]) -> None:
-    """Replaces a file at once by an indented JSON object."""
-    write_text(path, json.dumps(values, indent=2) + "\n")
+    """Replace a file at once by an indented JSON object, null where a number is not finite."""
+    write_text(path, json.dumps(finite_or_none(values), indent=2, allow_nan=False) + "\n")
+
+
+def finite_or_none(value: typing.Any) -> typing.Any:
+    """Return the same nested values with None in place of nan and infinities."""
+    if isinstance(value, Mapping):
+        return {name: finite_or_none(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_or_none(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

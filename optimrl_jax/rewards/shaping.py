@@ -87,6 +87,11 @@ def judge_and_reward(
         shaped = reward(outcome, composition, quality_map=quality_map, blend_weight=blend_weight)
         return RewardedOutcome(shaped, outcome)
     kinds, duration_map = NAIVE_COMPOSITIONS[composition]
+    family = environments.family_named(environment.family)
+    if not kinds <= family.kinds:
+        raise ValueError(
+            f"reward.composition = {composition!r}: expected a family that runs those tests, not {family.name!r}"
+        )
     mean_s = mean_duration(tests, execution, kinds=kinds, limit_s=CAP_S)
     return RewardedOutcome(naive_reward(outcome.c, mean_s, duration_map=duration_map), outcome)
 

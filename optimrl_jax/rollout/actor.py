@@ -32,6 +32,14 @@ from optimrl_jax.training.checkpoints import Policy
 SAMPLER_ROWS = 128
 
 
+class SampledProgram(typing.NamedTuple):
+    """A program that a policy wrote: the tokens of its whole completion (-1 unknown), and whether they ran out."""
+
+    program: str
+    tokens: int = -1
+    is_cut: bool = False
+
+
 class Executes(typing.Protocol):
     """What the actor needs of `execution.Executor`."""
 
@@ -49,7 +57,12 @@ class Sampler:
         self._temperature = temperature
 
     def sample(self, statements: Sequence[str], samples: int, *, seed: int) -> list[list[str]]:
-        """`samples` programs for each statement; the same seed gives the same programs.
+        """Sample programs as text, `samples` for each statement; the same seed gives the same programs."""
+        found = self.sample_programs(statements, samples, seed=seed)
+        return [[sampled.program for sampled in of_statement] for of_statement in found]
+
+    def sample_programs(self, statements: Sequence[str], samples: int, *, seed: int) -> list[list[SampledProgram]]:
+        """Sample `samples` programs for each statement, with the length of their completions.
 
         Raises UserError for a statement that is longer than `data.prompt_tokens`.
         """
@@ -62,7 +75,7 @@ class Sampler:
                     f"{self._data.prompt_tokens}"
                 )
         at_once = max(1, len(ids) if self._data.slots else min(SAMPLER_ROWS // samples, len(ids)))
-        found: list[list[str]] = []
+        found: list[list[SampledProgram]] = []
         for start in range(0, len(ids), at_once):
             chunk = ids[start : start + at_once]
             filled = chunk + [chunk[-1]] * (at_once - len(chunk))
@@ -70,9 +83,19 @@ class Sampler:
             completions = self.complete(
                 filled, samples, keys=sampling.row_keys(arrays.stream_key(seed, "sample"), rows)
             )
-            programs = extract_programs(completions, tokenizer, filled)
+            programs = self._sampled_programs(completions, filled)
             found += [programs[row * samples : (row + 1) * samples] for row in range(len(chunk))]
         return found
+
+    def _sampled_programs(
+        self, completions: sampling.Completions, prompt_ids: Sequence[np.ndarray]
+    ) -> list[SampledProgram]:
+        last = np.take_along_axis(completions.tokens, np.maximum(completions.length - 1, 0)[:, None], axis=1)[:, 0]
+        is_full = completions.length == self._data.completion_tokens
+        is_cut = is_full & (last != self._policy.tokenizer.end)
+        programs = extract_programs(completions, self._policy.tokenizer, prompt_ids)
+        columns = (programs, completions.length.tolist(), is_cut.tolist())
+        return [SampledProgram(*row) for row in zip(*columns, strict=True)]
 
     def complete(self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array) -> sampling.Completions:
         """Completions (NumPy) of prompts given as token ids; one random key for each of the rows."""

@@ -5,6 +5,7 @@ Stands between rollouts (text) and the environment (arrays). It never decides wh
 
 import dataclasses
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Sequence
 
@@ -37,9 +38,13 @@ class CandidateRun:
 class Executor:
     """Runs (record, program) pairs through one sandbox client; there is one suite for each problem."""
 
-    def __init__(self, client: sandbox_client.Client, settings: SandboxSettings) -> None:
+    def __init__(
+        self, client: sandbox_client.Client, settings: SandboxSettings, *, uses_own_limits: bool = False
+    ) -> None:
+        """With `uses_own_limits` a problem's own time limit, where it has one, is the cap if it is the shorter one."""
         self._client = client
         self._settings = settings
+        self._uses_own_limits = uses_own_limits
         self._suites: dict[str, protocol.Suite] = {}
         self._drifts: set[str] = set()
 
@@ -89,14 +94,18 @@ class Executor:
             program=program,
             suite_sha256=self._suite_of(record),
             tests=tests,
-            # The problem's own time limit is a contest's, for its own machine: all families run under one cap (L3052).
-            limits=protocol.Limits(wall_s=self._settings.limit_s, memory_bytes=record.memory_limit_bytes),
+            limits=protocol.Limits(wall_s=self._limit_s(record), memory_bytes=record.memory_limit_bytes),
             repeats=self._settings.repeats,
             precision=self._settings.precision,
             decisions_s=self._decisions_s(record, tests),
             stops_early=stops_early,
             optimization_tests=record.tests_of(frozenset({int(arrays.TestKind.OPTIMIZATION)})),
         )
+
+    def _limit_s(self, record: ProblemRecord) -> float:
+        """Seconds after which a run is stopped; a contest's own limit is for its own machine: few families use it."""
+        own_s = record.time_limit_s if self._uses_own_limits and record.time_limit_s > 0 else math.inf
+        return min(own_s, self._settings.limit_s)
 
     def _decisions_s(self, record: ProblemRecord, tests: Sequence[int]) -> tuple[float, ...] | None:
         """Stored seconds at which a program passes the percentile that decides; the limit where a test has none."""
@@ -121,18 +130,25 @@ class Executor:
             is_timeout = result.verdict is protocol.Verdict.TIME_LIMIT
             measured_s = result.wall_s if self._settings.duration == "wall" else result.cpu_s
             duration_s[result.test] = arrays.CAP_S if is_timeout else measured_s
+            if result.verdict is protocol.Verdict.SUCCESS and not 0 < measured_s < math.inf:
+                # A run takes time: seconds that cannot be are a fault of the instrument, not a fast program.
+                status[result.test], duration_s[result.test] = arrays.Status.FAULT, 0.0
         if answer is None or self._settings.calibration == "fixed":
             return CandidateRun(status=status, duration_s=duration_s)
         return CandidateRun(status, duration_s, arrays.AffineMap(*sandbox_client.map_of(answer)))
 
 
-def connect_sandbox(settings: SandboxSettings, *, store: str) -> sandbox_client.Client:
-    """A client for `settings.address`; raises UserError where no service answers there."""
+def connect_sandbox(settings: SandboxSettings, *, pass_store: str = "") -> sandbox_client.Client:
+    """Connect to the sandbox of `settings.address`; raises UserError where no service answers there.
+
+    Equal requests of one call are executed once where `sandbox.reuse` is "always". `pass_store`, a file of the answers
+    of one timing pass, lets a killed pass go on; without it `sandbox.store`, where it is set, answers across passes.
+    """
     try:
         return sandbox_client.connect(
             settings.address,
             workers=settings.workers,
-            store=settings.store or store,
+            store=pass_store or settings.store or None,
             reuse=settings.reuse,
             fallback_policy=sandbox_client.FallbackPolicy(
                 correctness=settings.fallback_correctness,

@@ -54,6 +54,7 @@ class Rewarder:
         jax.eval_shape(self._judged, self._environment, self._tests[0], self._references[0], nothing)
         family = environment.family_named(settings.environment.family)
         self.kinds = family.kinds
+        self.uses_own_limits = family.uses_own_limits
         self.stops_early = can_stop_early(family, settings.reward.composition)
 
     def __call__(self, problem: int, runs: Sequence[Run], *, stream: int, batch: int) -> RewardedGroup:

@@ -117,7 +117,9 @@ class Checkpoints:
         )
         return ocp.CheckpointManager(self._folder, options=options)
 
-    def restore(self, targets: dict[str, typing.Any], *, optional: Collection[str] = ()) -> Restored | None:
+    def restore(
+        self, targets: dict[str, typing.Any], *, optional: Collection[str] = (), step: int | None = None
+    ) -> Restored | None:
         """The newest checkpoint that can be read, or None where there is none at all.
 
         `targets` names the trees and their shapes, types and shardings; a target of None takes a tree as it was stored.
@@ -126,6 +128,8 @@ class Checkpoints:
         """
         self.wait()
         steps = sorted(self._manager.all_steps(), reverse=True)
+        if step is not None:
+            steps = _only(step, steps, self._folder)
         for step in steps:
             try:
                 return self._read(step, targets, optional)
@@ -156,14 +160,17 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not (record.exc_info and "orbax" in record.pathname)
 
 
-def load_policy(workdir: str | pathlib.Path, compute: ComputeSettings = PLAIN) -> Policy:
-    """The newest policy that a job (SFT or GRPO) left in `workdir`; raises UserError where there is none."""
+def load_policy(workdir: str | pathlib.Path, compute: ComputeSettings = PLAIN, *, step: int | None = None) -> Policy:
+    """Load the policy that a job (SFT or GRPO) left in `workdir`: the newest, or that of `step`.
+
+    Raises UserError where there is none.
+    """
     path = pathlib.Path(workdir)
     settings = workdir_lib.read_model(path)
     if not (path / FOLDER).is_dir():
         raise UserError(f"{path / FOLDER}: expected the checkpoints of a job")
     checkpoints = Checkpoints(path, is_owner=False)
-    restored = checkpoints.restore({"params": abstract_params(settings)})
+    restored = checkpoints.restore({"params": abstract_params(settings)}, step=step)
     checkpoints.close()
     if restored is None:
         raise UserError(f"{path / FOLDER}: expected at least one checkpoint")
@@ -173,16 +180,24 @@ def load_policy(workdir: str | pathlib.Path, compute: ComputeSettings = PLAIN) -
     return Policy(restored.arrays["params"], Network.of(settings, compute), tokenizer)
 
 
-def fingerprint(workdir: str | pathlib.Path) -> tuple[int, int]:
-    """Newest checkpoint of a job as (step, time of writing in ns): tells whether its policy has changed since.
+def fingerprint(workdir: str | pathlib.Path, *, step: int | None = None) -> tuple[int, int]:
+    """Read the newest checkpoint of a job, or that of `step`, as (step, time of writing in ns): has its policy changed?
 
     Raises UserError where there is none.
     """
     steps = [path for path in (pathlib.Path(workdir) / FOLDER).glob("*") if path.name.isdigit()]
     if not steps:
         raise UserError(f"{pathlib.Path(workdir) / FOLDER}: expected the checkpoints of a job")
-    newest = max(steps, key=lambda path: int(path.name))
-    return int(newest.name), newest.stat().st_mtime_ns
+    wanted = max(int(path.name) for path in steps)
+    if step is not None:
+        (wanted,) = _only(step, [int(path.name) for path in steps], pathlib.Path(workdir) / FOLDER)
+    return wanted, (pathlib.Path(workdir) / FOLDER / str(wanted)).stat().st_mtime_ns
+
+
+def _only(step: int, steps: Collection[int], folder: pathlib.Path) -> list[int]:
+    if step not in steps:
+        raise UserError(f"{folder}: expected a checkpoint of step {step}, found {sorted(steps)}")
+    return [step]
 
 
 def to_trees(state: TrainState) -> dict[str, typing.Any]:

@@ -122,7 +122,7 @@ def test_a_sandbox_that_is_killed_gives_faults_and_no_rewards_until_it_is_back(s
 
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: [server.kill() for server in running])
-        client = stack.enter_context(execution.connect_sandbox(sandbox, store=str(shared / "unused")))
+        client = stack.enter_context(execution.connect_sandbox(sandbox, pass_store=str(shared / "unused")))
         job.sync_loop(shared / "sandbox", job.settings_of(), KillsAndStarts(client, sandbox)).run()
     rows = job.metrics(shared / "sandbox")
     rollouts = job.SETTINGS.grpo.problems * job.SETTINGS.grpo.rollouts

@@ -28,7 +28,7 @@ def test_moving_average_agrees_with_a_loop(window):
 def test_pictures_are_written(tmp_path):
     cell = {"mean": 0.4, "low": 0.3, "high": 0.5}
     scores = {name: {"pass@1": {"p100": cell, "p30": cell}} for name in ("sft", "grpo")}
-    plots.pass_bars(tmp_path / "bars.png", scores, k=1)
+    plots.pass_bars(tmp_path / "bars.png", scores, k=1, problems=9)
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_text("".join(json.dumps({"step": s, "reward": s / 9}) + "\n" for s in range(9)))
     plots.learning_curve(tmp_path / "curve.png", metrics, series={"reward": "reward", "absent": "absent"}, window=3)

@@ -1,13 +1,12 @@
 """Alpha/beta sweeps: the paper's grids and published matrix, and rescoring against judging anew."""
 
-import jax
 import numpy as np
 import pytest
 
 from optimrl_jax import environment
-from optimrl_jax.arrays import AffineMap
-from optimrl_jax.evaluation import sensitivity
-from tests.optimrl_jax.simulator import ragged
+from optimrl_jax.arrays import AffineMap, Execution
+from optimrl_jax.evaluation import replay, sensitivity
+from tests.optimrl_jax.records import ragged
 
 # Strict p10 pass@1 of ranked p30 and QP runs, ab1-ab8 by s0, s5, s9 (App. C.10).
 P30 = np.array(
@@ -51,24 +50,29 @@ def test_relative_gains_by_the_papers_numbers():
     assert np.isnan(sensitivity.relative_gain([1.0], [0.0])).all()
 
 
+def scored(calibrations, *, seed=2):
+    problems = ragged(seed, problems=6)
+    draw = np.random.default_rng(seed)
+    runs = [
+        Execution(np.zeros((5, k), np.int8), draw.uniform(0.001, 0.15, (5, k)).astype(np.float32))
+        for k in (len(problem.test_kind) for problem in problems)
+    ]
+    groups = replay.group_problems(problems, [problem.duration_s for problem in problems])
+    return sensitivity.calibrated_scores(calibrations, groups, runs, ks=(1, 2), taus=(100, 50, 20)), groups, runs
+
+
 def test_rescoring_equals_judging_anew_under_each_calibration():
-    env = environment.build("qp_ranked", threshold=0.5)
-    group = ragged.problems(2, b=2)
-    for index in range(2):
-        problem = ragged.judged_form(group, index)
-        found = sensitivity.rescored(env, list(sensitivity.SCORING_CALIBRATIONS.values()), *problem)
-        for row, one in enumerate(sensitivity.SCORING_CALIBRATIONS.values()):
-            moved = environment.build("qp_ranked", threshold=0.5, alpha=one.slope, beta_s=one.offset_s)
-            expected = jax.jit(environment.judge)(moved, *problem)
-            for part, of_expected in zip(found, expected, strict=True):
-                np.testing.assert_allclose(part[row], of_expected, atol=1e-6)
+    calibrations = list(sensitivity.SCORING_CALIBRATIONS.values())
+    table, groups, runs = scored(calibrations)
+    for row, gamma in enumerate(calibrations):
+        env = environment.build("qp_ranked", alpha=gamma.slope, beta_s=gamma.offset_s)
+        outcome = replay.judge_groups([env], groups, runs)
+        counts = (outcome.c_strict[0] > 0) & (outcome.q[0] <= 0.5 + 1e-6)
+        assert table[row, 0, 1] == pytest.approx(counts.mean())
 
 
 def test_shorter_references_make_the_same_runs_score_lower_except_at_p100():
-    env, group = environment.build("qp_ranked"), ragged.problems(4, b=6, k=9, h=8)
-    problems = [ragged.judged_form(group, index) for index in range(6)]
-    slow_to_fast = [AffineMap(alpha, 0.0) for alpha in (1.5, 1.0, 0.7, 0.4, 0.2)]
-    table = sensitivity.sensitivity(env, slow_to_fast, problems, ks=(1, 2), taus=(100, 50, 20))
+    table, _, _ = scored([AffineMap(alpha, 0.0) for alpha in (1.5, 1.0, 0.7, 0.4, 0.2)], seed=4)
     assert table.shape == (5, 2, 3)
     assert np.ptp(table[:, :, 0], axis=0) == pytest.approx(0)
     assert (np.diff(table[:, :, 1:], axis=0) <= 1e-9).all()

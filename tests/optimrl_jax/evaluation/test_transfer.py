@@ -2,13 +2,14 @@
 
 import collections
 
-import jax
 import numpy as np
 import pytest
 
 from optimrl_jax import environment
-from optimrl_jax.evaluation import transfer
-from tests.optimrl_jax.simulator import ragged
+from optimrl_jax.arrays import AffineMap, Execution
+from optimrl_jax.environment import padding
+from optimrl_jax.evaluation import replay, transfer
+from tests.optimrl_jax.records import ragged
 
 
 def test_there_are_60_columns_in_seven_families():
@@ -20,11 +21,16 @@ def test_there_are_60_columns_in_seven_families():
 
 @pytest.fixture(scope="module")
 def replayed():
-    group, columns = ragged.problems(7, b=2, h=8), transfer.evaluators()
-    problems = [ragged.judged_form(group, index) for index in range(2)]
-    slower = [one[2]._replace(duration_s=np.minimum(10, one[2].duration_s * 4)) for one in problems]
-    policies = [[one[2] for one in problems], slower]
-    return columns, problems, policies, transfer.transfer_matrix(columns, [one[:2] for one in problems], policies)
+    problems, columns = ragged(7, problems=3), transfer.evaluators()
+    draw = np.random.default_rng(0)
+    runs = [
+        Execution(np.zeros((4, k), np.int8), draw.uniform(0.001, 0.2, (4, k)).astype(np.float32))
+        for k in (len(problem.test_kind) for problem in problems)
+    ]
+    slower = [run._replace(duration_s=run.duration_s * 4) for run in runs]
+    groups = replay.group_problems(problems, [problem.duration_s for problem in problems])
+    matrix = transfer.transfer_matrix(columns, groups, [runs, slower], gamma=AffineMap())
+    return columns, problems, [runs, slower], matrix
 
 
 def test_a_cell_is_the_share_of_samples_that_its_environment_passes(replayed):
@@ -32,8 +38,10 @@ def test_a_cell_is_the_share_of_samples_that_its_environment_passes(replayed):
     assert matrix.shape == (2, 60)
     for column in (0, 25, 33, 45, 55):
         shares = []
-        for (tests, references, _), execution in zip(problems, policies[1], strict=True):
-            outcome = jax.jit(environment.judge)(columns[column].env, tests, references, execution)
+        for problem, execution in zip(problems, policies[1], strict=True):
+            k, h = padding.shape_of([problem])
+            arrays = padding.pad_tests(problem, k), padding.pad_references(problem, k, h)
+            outcome = environment.judge(columns[column].env, *arrays, padding.pad_execution(execution, k))
             shares.append(float((outcome.c_strict * outcome.g).mean()))
         assert matrix[1, column] == pytest.approx(np.mean(shares))
 
@@ -59,6 +67,7 @@ def test_comparisons_by_hand():
     """Two columns of three policies: best 50 and 20."""
     matrix = np.array([[50.0, 19.5], [49.0, 20.0], [30.0, 5.0]])
     np.testing.assert_array_equal(transfer.columns_near_best(matrix, points=1), [2, 2, 0])
+    np.testing.assert_array_equal(transfer.columns_near_worst(matrix, places=1), [0, 0, 2])
     assert transfer.discrimination(matrix) == pytest.approx((17.5, (30.5 + 29 + 25) / 3))
     assert transfer.leaderboard_agreement(matrix, matrix[:, :1]) == pytest.approx(1)
     assert transfer.leaderboard_agreement(matrix, -matrix) == pytest.approx(-1)

@@ -10,18 +10,18 @@ def test_fastest_and_median_by_hand():
     """The policy's passing samples take 1, 5 and 6 s, the baseline's 2 and 3 s; the 0.1 s program is wrong."""
     own, own_passes = np.array([[0.1, 5.0, 1.0, 6.0]]), np.array([[False, True, True, True]])
     other, other_passes = np.array([[3.0, 2.0]]), np.array([[True, True]])
-    assert win_rate(own, own_passes, other, other_passes, pick="fastest") == (1.0, 1, 0, 0)
-    assert win_rate(own, own_passes, other, other_passes, pick="median") == (0.0, 0, 1, 0)
+    assert win_rate(own, own_passes, other, other_passes, pick="fastest") == (1.0, 1, 0, 0, 0)
+    assert win_rate(own, own_passes, other, other_passes, pick="median") == (0.0, 0, 1, 0, 0)
 
 
 def test_draws_and_unsolved_problems_do_not_count():
     own = np.array([[1.0], [1.0], [1.0], [1.02]])
     other = np.array([[2.0], [1.0], [0.5], [1.0]])
     passes = np.array([[True], [True], [False], [True]])
-    assert win_rate(own, passes, other, np.ones_like(passes), pick="fastest", draw_margin=0.05) == (1.0, 1, 0, 2)
+    assert win_rate(own, passes, other, np.ones_like(passes), pick="fastest", draw_margin=0.05) == (1.0, 1, 0, 2, 1)
     nothing = win_rate(own, np.zeros_like(passes), other, passes, pick="fastest")
     assert np.isnan(nothing.rate)
-    assert nothing[1:] == (0, 0, 0)
+    assert nothing[1:] == (0, 0, 0, 4)
 
 
 @pytest.mark.parametrize("pick", ["fastest", "median"])
@@ -39,7 +39,7 @@ def test_random_ragged_batches_agree_with_a_loop(pick):
             losses += picked[0] > picked[1]
             draws += picked[0] == picked[1]
     found = win_rate(*sides[0], *sides[1], pick=pick)
-    assert found == (wins / (wins + losses), wins, losses, draws)
+    assert found == (wins / (wins + losses), wins, losses, draws, 200 - wins - losses - draws)
     swapped = win_rate(*sides[1], *sides[0], pick=pick)
     assert swapped.rate == pytest.approx(1 - found.rate)
 

@@ -20,7 +20,7 @@ SETTINGS = SandboxSettings(limit_s=0.5)
 @pytest.fixture(scope="module")
 def executor(tmp_path_factory):
     store = str(tmp_path_factory.mktemp("store") / "executions.sqlite")
-    with execution.connect_sandbox(SETTINGS, store=store) as client:
+    with execution.connect_sandbox(SETTINGS, pass_store=store) as client:
         yield execution.Executor(client, SETTINGS)
 
 
@@ -74,7 +74,7 @@ def test_a_deciding_percentile_becomes_seconds_of_each_test(tmp_path, monkeypatc
     status[1], status[2, 1:] = Status.FAILURE, Status.FAILURE
     for changed, expected in (({}, (0.025, 0.5, 0.01, 0.025, 0.025)), ({"repeats": 1}, None)):
         settings = SandboxSettings(**({"limit_s": 0.5, "repeats": 2, "decision_percent": 50.0} | changed))
-        with execution.connect_sandbox(settings, store=str(tmp_path / "s")) as client:
+        with execution.connect_sandbox(settings, pass_store=str(tmp_path / "s")) as client:
             asked, run_many = [], client.run_many
             monkeypatch.setattr(client, "run_many", lambda r, a=asked, run=run_many, **o: a.extend(r) or run(r, **o))
             execution.Executor(client, settings).execute([(record(status=status), DOUBLE)], kinds=ALL)
@@ -83,20 +83,20 @@ def test_a_deciding_percentile_becomes_seconds_of_each_test(tmp_path, monkeypatc
 
 def test_cpu_seconds_can_feed_rewards(tmp_path):
     settings = SandboxSettings(limit_s=1.0, duration="cpu")
-    with execution.connect_sandbox(settings, store=str(tmp_path / "s")) as client:
+    with execution.connect_sandbox(settings, pass_store=str(tmp_path / "s")) as client:
         run = one(execution.Executor(client, settings), f"import time\ntime.sleep(0.1)\n{DOUBLE}")
     assert (run.duration_s < 0.1).all()
 
 
 def test_an_address_where_nothing_answers_is_one_clear_line(tmp_path):
     with pytest.raises(UserError, match=r"sandbox\.address = 'telnet': expected a sandbox that answers"):
-        execution.connect_sandbox(SandboxSettings(address="telnet"), store=str(tmp_path / "s"))
+        execution.connect_sandbox(SandboxSettings(address="telnet"), pass_store=str(tmp_path / "s"))
 
 
 @pytest.mark.parametrize(("calibration", "expected"), [("fixed", (1.0, 0.0)), ("follow", (1.5, 0.25))])
 def test_a_drift_of_the_service_goes_with_what_it_measured(tmp_path, caplog, calibration, expected):
     settings = SandboxSettings(limit_s=0.5, calibration=calibration)
-    with execution.connect_sandbox(settings, store=str(tmp_path / "s")) as client:
+    with execution.connect_sandbox(settings, pass_store=str(tmp_path / "s")) as client:
         drift = {"calibration": "drift-0", "slope": "1.5", "offset_s": "0.25"}
         client.service.measured_under |= drift | {"degraded": "drift"}
         run = one(execution.Executor(client, settings), DOUBLE)
@@ -106,7 +106,7 @@ def test_a_drift_of_the_service_goes_with_what_it_measured(tmp_path, caplog, cal
 
 
 def test_a_burst_of_faults_is_said_with_the_rates(tmp_path, caplog):
-    with execution.connect_sandbox(SETTINGS, store=str(tmp_path / "s")) as client:
+    with execution.connect_sandbox(SETTINGS, pass_store=str(tmp_path / "s")) as client:
         client.service.windows = client.windows._replace(was_burst=True)
         client.service.counts.update(requests=3, unsettled=1)
         one(execution.Executor(client, SETTINGS), DOUBLE)
@@ -125,7 +125,7 @@ def test_settings_offer_what_the_fallback_knows_and_pass_it_on(monkeypatch):
     for field, choices in fallback.CHOICES.items():
         for choice in choices:
             execution.connect_sandbox(
-                freeze(SandboxSettings, {fields[field]: choice, "fallback_retries": 3}), store="s"
+                freeze(SandboxSettings, {fields[field]: choice, "fallback_retries": 3}), pass_store="s"
             )
             assert (getattr(handed["fallback_policy"], field), handed["fallback_policy"].retries) == (choice, 3)
         with pytest.raises(SettingsError, match=fields[field]):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimrl_jax.evaluation.bootstrap import bootstrap_interval, difference_half_width, training_spread
+from optimrl_jax.evaluation.intervals import bootstrap_interval, difference_half_width, training_spread
 
 
 def test_the_interval_holds_the_mean_and_narrows_with_more_problems():

@@ -1,0 +1,123 @@
+"""Edge: from policies to stored records: samples programs, times everything in one shuffled pass, keeps it.
+
+All programs of all policies and the reference solutions run in one pass, in random order, so that whatever the service
+goes through meets them alike (sec. 5, "Replayed evaluation"). Nothing here says what a program is worth.
+"""
+
+import hashlib
+import json
+import logging
+import pathlib
+import typing
+from collections.abc import Sequence
+
+import numpy as np
+
+from optimrl_jax import arrays
+from optimrl_jax.data.dataset import ProblemRecord
+from optimrl_jax.evaluation import policies, records, timing_pass
+from optimrl_jax.rollout import execution
+from optimrl_jax.rollout.actor import SampledProgram
+from optimrl_jax.settings import Settings
+
+_LOG = logging.getLogger(__name__)
+ALL_KINDS = frozenset(arrays.TestKind)
+
+
+def collect_evaluation(
+    settings: Settings, problems: Sequence[ProblemRecord], output: pathlib.Path
+) -> records.Evaluation:
+    """Read the records in `output` where they answer the same question; otherwise sample, time and write them.
+
+    The question is the content of policies, problems and settings of the measurement: a dataset that was rebuilt, a
+    policy that was trained further, or another sandbox is a new evaluation, and the log says so.
+    """
+    named = {name: policies.policy_facts(source) for name, source in settings.evaluation.policies}
+    question = _question(settings, problems, named)
+    key = _hash(question)
+    stored = records.stored_facts(output)
+    if stored.get("key") == key:
+        _LOG.info("replaying the executions of the pass of %s stored in %s", stored["pass"]["begun"], output)
+        return records.read_evaluation(output)
+    if stored:
+        changed = [name for name, value in question.items() if stored.get("question", {}).get(name) != _hash(value)]
+        _LOG.info("the stored records answer another question (%s changed): timing everything anew", ", ".join(changed))
+    current = timing_pass.enter_pass(output, key)
+    samples = _time_all(settings, problems, _programs(settings, problems, output), current)
+    facts = {
+        "key": key,
+        "question": {name: _hash(value) for name, value in question.items()},
+        "pass": {"id": current.id, "begun": current.begun},
+        "policies": named,
+    }
+    evaluation = records.Evaluation([records.stored_problem(problem) for problem in problems], samples, facts)
+    records.write_evaluation(output, evaluation)
+    timing_pass.finish_pass(current)
+    return evaluation
+
+
+def _question(
+    settings: Settings, problems: Sequence[ProblemRecord], named: dict[str, dict[str, typing.Any]]
+) -> dict[str, typing.Any]:
+    return {
+        "policies": [(name, facts["source"], facts["step"], facts["written"]) for name, facts in named.items()],
+        "dataset": [records.content_sha256(problem) for problem in problems],
+        "measurement": policies.measurement_facts(settings),
+    }
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _programs(
+    settings: Settings, problems: Sequence[ProblemRecord], output: pathlib.Path
+) -> dict[str, list[list[SampledProgram]]]:
+    """Programs to time, by policy and problem: n samples of each policy, and the references themselves."""
+    programs = {
+        records.REFERENCES: [[SampledProgram(text) for text in problem.reference_program] for problem in problems]
+    }
+    statements = [problem.statement for problem in problems]
+    for name, source in settings.evaluation.policies:
+        _LOG.info("%s: sampling %d programs for each of %d problems", name, settings.evaluation.samples, len(problems))
+        programs[name] = policies.sample_programs(
+            source, statements, settings, answers=output / f"answers_{name}.jsonl"
+        )
+    return programs
+
+
+def _time_all(
+    settings: Settings,
+    problems: Sequence[ProblemRecord],
+    programs: dict[str, list[list[SampledProgram]]],
+    current: timing_pass.TimingPass,
+) -> list[records.SampleRecord]:
+    """Execute every program on every test, in random order, within one pass."""
+    attempts = [
+        (name, index, number, sampled)
+        for name, of_policy in programs.items()
+        for index, of_problem in enumerate(of_policy)
+        for number, sampled in enumerate(of_problem)
+    ]
+    order = np.random.default_rng(settings.seed).permutation(len(attempts))
+    shuffled = [attempts[position] for position in order]
+    progress = execution.progress_printer("timing", len(shuffled))
+    pass_store = current.store if settings.sandbox.reuse == "always" else ""
+    with execution.connect_sandbox(settings.sandbox, pass_store=pass_store) as client:
+        executor = execution.Executor(client, settings.sandbox)
+        pairs = [(problems[index], sampled.program) for _, index, _, sampled in shuffled]
+        runs = executor.execute(pairs, kinds=ALL_KINDS, on_result=progress)
+    samples = [
+        records.SampleRecord(
+            name,
+            problems[index].id,
+            number,
+            sampled.program,
+            run.status,
+            run.duration_s,
+            sampled.tokens,
+            sampled.is_cut,
+        )
+        for (name, index, number, sampled), run in zip(shuffled, runs, strict=True)
+    ]
+    return sorted(samples, key=lambda sample: (sample.policy, sample.problem_id, sample.sample))

@@ -1,0 +1,162 @@
+"""Edge: asks an OpenAI-compatible server for completions, patiently, and keeps every answer.
+
+Used where a policy to evaluate, or the model that compares two programs, lives behind a server. An answer is stored as
+soon as it comes, under the hash of its question, so that a job that was killed asks only for what is missing.
+"""
+
+import concurrent.futures
+import dataclasses
+import hashlib
+import json
+import pathlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import httpx
+
+from optimrl_jax.errors import UserError
+
+RETRIED = {408, 409, 425, 429, 500, 502, 503, 504}
+LONGEST_PAUSE_S = 60.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """One completion to ask for; `number` tells questions of equal text apart."""
+
+    text: str
+    number: int = 0
+    temperature: float = 1.0
+    tokens: int = 4096
+
+    @property
+    def sha256(self) -> str:
+        """Hash under which its answer is kept."""
+        return hashlib.sha256(json.dumps(dataclasses.astuple(self)).encode()).hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What the server said: the text, its length in tokens (-1 unknown), and whether it was cut at the limit."""
+
+    text: str
+    tokens: int = -1
+    is_cut: bool = False
+
+
+class AnswerStore:
+    """Answers by question in a JSON Lines file that only grows; a line cut by a kill is dropped."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path, self._lock = path, threading.Lock()
+        self._answers: dict[str, Answer] = {}
+        whole = []
+        for line in path.read_text().splitlines() if path.exists() else ():
+            try:
+                row = json.loads(line)
+                self._answers[row["question"]] = Answer(**row["answer"])
+                whole.append(line)
+            except (ValueError, KeyError, TypeError):
+                continue
+        if path.exists():
+            path.write_text("".join(f"{line}\n" for line in whole))
+
+    def get(self, question: Question) -> Answer | None:
+        """Look up the answer to exactly this question."""
+        return self._answers.get(question.sha256)
+
+    def put(self, question: Question, answer: Answer) -> None:
+        """Keep an answer on disk before anybody sees it."""
+        line = json.dumps({"question": question.sha256, "answer": dataclasses.asdict(answer)})
+        with self._lock, self._path.open("a") as file:
+            file.write(f"{line}\n")
+            self._answers[question.sha256] = answer
+
+
+class Endpoint:
+    """A model behind `POST {url}/chat/completions`.
+
+    Args:
+      url: base address, such as http://127.0.0.1:8080/v1.
+      model: name that requests give.
+      key: bearer token; empty: none.
+      store: file of answers.
+      requests: asked for at the same time.
+      attempts: tries of one question, with growing pauses, before the job gives up.
+      sleep: waits that many seconds.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        store: pathlib.Path,
+        key: str = "",
+        requests: int = 8,
+        attempts: int = 6,
+        timeout_s: float = 600.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=timeout_s)
+        self._model, self._requests, self._attempts, self._sleep = model, requests, attempts, sleep
+        self._store = AnswerStore(store)
+
+    def ask(
+        self, questions: Sequence[Question], *, on_answer: Callable[[int], None] = lambda done: None
+    ) -> list[Answer]:
+        """Answer every question, in order; stored ones at once. Raises UserError where the server does not."""
+        done = [0]
+
+        def answer(question: Question) -> Answer:
+            found = self._store.get(question)
+            if found is None:
+                found = self._request(question)
+                self._store.put(question, found)
+            done[0] += 1
+            on_answer(done[0])
+            return found
+
+        with concurrent.futures.ThreadPoolExecutor(self._requests) as pool:
+            return list(pool.map(answer, questions))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _request(self, question: Question) -> Answer:
+        body = {
+            "model": self._model,
+            "messages": [{"role": "user", "content": question.text}],
+            "temperature": question.temperature,
+            "max_tokens": question.tokens,
+        }
+        reason = ""
+        for attempt in range(self._attempts):
+            if attempt:
+                self._sleep(min(LONGEST_PAUSE_S, 2.0**attempt / 2))
+            try:
+                response = self._client.post("/chat/completions", json=body)
+                if response.status_code == 200:
+                    return _answer_of(response.json())
+                reason = f"status {response.status_code}: {response.text[:200]}"
+                if response.status_code not in RETRIED:
+                    break
+                self._pause(response)
+            except (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError) as error:
+                reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"{self._client.base_url}: expected completions of {self._model!r} ({reason})")
+
+    def _pause(self, response: httpx.Response) -> None:
+        """Wait as long as a server that limits its rate asks for."""
+        wish = response.headers.get("retry-after", "")
+        if wish.replace(".", "", 1).isdigit():
+            self._sleep(min(LONGEST_PAUSE_S, float(wish)))
+
+
+def _answer_of(body: dict) -> Answer:
+    choice = body["choices"][0]
+    tokens = (body.get("usage") or {}).get("completion_tokens", -1)
+    return Answer(choice["message"]["content"] or "", int(tokens), choice.get("finish_reason") == "length")

@@ -1,0 +1,116 @@
+"""Edge: opens whatever can be evaluated: a job's workdir at a step, published weights, or a model behind a server.
+
+The text of `evaluation.policies` says which: `runs/grpo` (newest checkpoint), `runs/grpo@1000` (that step), a directory
+of published weights or `gguf:PACKAGE` as in `sft.init_from`, `http://host:port/v1#model`.
+"""
+
+import json
+import os
+import pathlib
+import typing
+from collections.abc import Sequence
+
+from optimrl_jax.data.answers import program_of
+from optimrl_jax.errors import UserError
+from optimrl_jax.evaluation.endpoint import Endpoint, Question
+from optimrl_jax.jobs.checked_fields import thaw
+from optimrl_jax.model.pretrained import published
+from optimrl_jax.rollout.actor import SampledProgram, Sampler
+from optimrl_jax.settings import Network, Settings
+from optimrl_jax.training import checkpoints
+
+KEY_VARIABLE = "OPTIMRL_ENDPOINT_KEY"
+# Settings of a run that tell recipes apart; what is not here, such as the seed, may differ between launches of one.
+RECIPE = ("data", "environment", "reward", "noise", "sandbox", "grpo")
+
+
+def split_source(source: str) -> tuple[str, int | None]:
+    """Split `WORKDIR@STEP` into workdir and step; raises UserError for a step that is no number."""
+    if source.startswith(("http://", "https://")) or "@" not in pathlib.PurePath(source).name:
+        return source, None
+    path, _, step = source.rpartition("@")
+    if not step.isdigit():
+        raise UserError(f"evaluation.policies: {source!r}: expected a step after @, such as {path}@1000")
+    return path, int(step)
+
+
+def policy_facts(source: str) -> dict[str, typing.Any]:
+    """Tell where a policy comes from, without loading it: what records keep and what tells that it has changed.
+
+    Returns:
+      {"source", "step", "written" (ns, of a checkpoint), "seed", "recipe", "wall_s"}, None where it has none.
+    """
+    path, step = split_source(source)
+    facts: dict[str, typing.Any] = {"source": source} | dict.fromkeys(("step", "written", "seed", "recipe", "wall_s"))
+    if source.startswith(("http://", "https://")) or published.names_published_weights(path):
+        return facts
+    facts["step"], facts["written"] = checkpoints.fingerprint(path, step=step)
+    summary = pathlib.Path(path) / "summary.json"
+    if summary.exists():
+        values = json.loads(summary.read_text())
+        settings = values.get("settings", {})
+        facts["seed"], facts["wall_s"] = settings.get("seed"), values.get("wall_s")
+        facts["recipe"] = {name: settings[name] for name in RECIPE if name in settings}
+    return facts
+
+
+def sample_programs(
+    source: str, statements: Sequence[str], settings: Settings, *, answers: pathlib.Path
+) -> list[list[SampledProgram]]:
+    """Sample `evaluation.samples` programs for each statement from the policy of that source.
+
+    `answers` keeps what a server said, so that a killed job does not ask again.
+    """
+    samples = settings.evaluation.samples
+    if source.startswith(("http://", "https://")):
+        return _from_server(source, statements, settings, answers=answers)
+    path, step = split_source(source)
+    if published.names_published_weights(path):
+        found = published.load_published(path)
+        policy = checkpoints.Policy(found.params, Network.of(found.settings, settings.compute), found.tokenizer)
+    else:
+        policy = checkpoints.load_policy(path, settings.compute, step=step)
+    return Sampler(policy, settings.data, settings.grpo.temperature).sample_programs(
+        statements, samples, seed=settings.seed
+    )
+
+
+def _from_server(
+    source: str, statements: Sequence[str], settings: Settings, *, answers: pathlib.Path
+) -> list[list[SampledProgram]]:
+    url, _, model = source.partition("#")
+    endpoint = Endpoint(url, model or "policy", store=answers, key=os.environ.get(KEY_VARIABLE, ""))
+    n = settings.evaluation.samples
+    questions = [
+        Question(statement, number, settings.grpo.temperature, settings.data.completion_tokens)
+        for statement in statements
+        for number in range(n)
+    ]
+    try:
+        found = endpoint.ask(questions)
+    finally:
+        endpoint.close()
+    programs = [SampledProgram(program_of(answer.text), answer.tokens, answer.is_cut) for answer in found]
+    return [programs[start : start + n] for start in range(0, len(programs), n)]
+
+
+def measurement_facts(settings: Settings) -> dict[str, typing.Any]:
+    """Tell what decides measured seconds and sampled programs, for the key of stored records."""
+    return {
+        "samples": settings.evaluation.samples,
+        "seed": settings.seed,
+        "temperature": settings.grpo.temperature,
+        "completion_tokens": settings.data.completion_tokens,
+        "stop": settings.data.stop,
+        "sandbox": thaw(settings.sandbox),
+    }
+
+
+def check_names(policies: Sequence[tuple[str, str]]) -> None:
+    """Raise UserError unless there are policies under different names, none of them that of the references."""
+    if not policies:
+        raise UserError("evaluation.policies = (): expected at least one (name, policy) pair")
+    names = [name for name, _ in policies]
+    for name in names:
+        if names.count(name) > 1 or name == "references":
+            raise UserError(f"evaluation.policies: {name!r}: expected another name for each policy, not 'references'")

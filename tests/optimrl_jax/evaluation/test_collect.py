@@ -1,0 +1,84 @@
+"""Seconds of two passes never meet: other hosts, rebuilt datasets, killed passes; with a stand-in for the sandbox."""
+
+import dataclasses
+import logging
+
+import numpy as np
+import pytest
+
+from optimrl_jax.evaluation import collect, policies, records, timing_pass
+from optimrl_jax.jobs.checked_fields import freeze
+from optimrl_jax.rollout import execution
+from optimrl_jax.rollout.actor import SampledProgram
+from optimrl_jax.settings import Settings
+from tests.optimrl_jax.evaluation.service import Killed, StandInService
+from tests.optimrl_jax.records import record
+
+SETTINGS = freeze(Settings, {"evaluation": {"policies": (("one", "runs/one"),), "samples": 2, "ks": (1,)}})
+PROBLEMS = [record(), dataclasses.replace(record(name="triple"), test_output=("3\n",) * 5)]
+
+
+@pytest.fixture
+def evaluated(tmp_path, monkeypatch):
+    """Collects records of a policy whose programs are given, on a service of a given speed."""
+
+    def evaluate(*, seconds, programs=("a", "b"), problems=PROBLEMS, dies_after=None, step=1):
+        service = StandInService(seconds, dies_after=dies_after)
+        sampled = [[SampledProgram(text, 3) for text in programs] for _ in problems]
+        monkeypatch.setattr(policies, "sample_programs", lambda *_, **__: sampled)
+        facts = {"source": "runs/one", "step": step, "written": step, "seed": 0, "recipe": {}, "wall_s": None}
+        monkeypatch.setattr(policies, "policy_facts", lambda _: facts)
+        monkeypatch.setattr(
+            execution, "connect_sandbox", lambda _, pass_store="": service.client(pass_store=pass_store)
+        )
+        return collect.collect_evaluation(SETTINGS, problems, tmp_path), service
+
+    return evaluate
+
+
+def seconds_of(evaluation):
+    return {float(np.float32(second)) for sample in evaluation.samples for second in sample.duration_s}
+
+
+def test_a_new_policy_on_a_slower_host_is_never_ranked_against_seconds_of_the_faster_one(evaluated):
+    first, _ = evaluated(seconds=0.125)
+    assert seconds_of(first) == {0.125}
+    second, service = evaluated(seconds=0.25, programs=("a", "c"), step=2)
+    assert seconds_of(second) == {0.25}
+    assert service.executed == 12
+    assert first.facts["pass"]["id"] != second.facts["pass"]["id"]
+
+
+def test_the_same_question_is_answered_from_its_records(evaluated):
+    evaluated(seconds=0.125)
+    again, service = evaluated(seconds=0.25)
+    assert (service.executed, seconds_of(again)) == (0, {0.125})
+
+
+def test_a_rebuilt_dataset_under_the_same_ids_is_a_new_evaluation_and_the_log_says_so(evaluated, caplog):
+    evaluated(seconds=0.125)
+    rebuilt = [dataclasses.replace(PROBLEMS[0], test_output=("0\n",) * 5), PROBLEMS[1]]
+    with caplog.at_level(logging.INFO):
+        again, service = evaluated(seconds=0.25, problems=rebuilt)
+    assert (service.executed, seconds_of(again)) == (12, {0.25})
+    assert "(dataset changed): timing everything anew" in caplog.text
+
+
+def test_a_killed_pass_goes_on_and_leaves_no_store_behind(evaluated, tmp_path):
+    with pytest.raises(Killed):
+        evaluated(seconds=0.125, dies_after=5)
+    left = timing_pass.enter_pass(tmp_path, "another question")
+    assert not list(tmp_path.glob("pass-*.sqlite"))
+    timing_pass.finish_pass(left)
+    with pytest.raises(Killed):
+        evaluated(seconds=0.125, dies_after=5)
+    found, service = evaluated(seconds=0.125)
+    assert service.executed == 12 - 5
+    assert len(found.samples) == 12
+    assert sorted(path.name for path in tmp_path.iterdir()) == [records.PROBLEMS, records.RECORDS]
+
+
+def test_programs_keep_the_length_of_their_completions(evaluated):
+    found, _ = evaluated(seconds=0.125)
+    assert {sample.tokens for sample in found.samples if sample.policy == "one"} == {3}
+    assert {sample.tokens for sample in found.samples if sample.policy == records.REFERENCES} == {-1}

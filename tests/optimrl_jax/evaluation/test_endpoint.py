@@ -1,0 +1,81 @@
+"""A server that limits its rate, fails and dies in the middle is asked until everything is answered, and not twice."""
+
+import contextlib
+import http.server
+import json
+import threading
+
+import pytest
+
+from optimrl_jax.errors import UserError
+from optimrl_jax.evaluation.endpoint import Answer, Endpoint, Question
+
+
+@contextlib.contextmanager
+def scripted(answer):
+    """An OpenAI-compatible server of the loopback; `answer(body)` returns (status, headers, object)."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            status, headers, value = answer(body)
+            self.send_response(status)
+            for name, text in headers.items():
+                self.send_header(name, text)
+            self.end_headers()
+            self.wfile.write(json.dumps(value).encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def completion(text, *, tokens=5, reason="stop"):
+    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": reason}
+    return 200, {}, {"choices": [choice], "usage": {"completion_tokens": tokens}}
+
+
+def test_answers_come_in_order_with_their_length_and_are_not_asked_for_again(tmp_path):
+    asked = []
+
+    def answer(body):
+        text = body["messages"][0]["content"]
+        asked.append(text)
+        return completion(text.upper(), reason="length" if text == "b" else "stop")
+
+    with scripted(answer) as url:
+        endpoint = Endpoint(url, "m", store=tmp_path / "answers.jsonl")
+        found = endpoint.ask([Question("a"), Question("b"), Question("a", number=1)])
+        assert found == [Answer("A", 5), Answer("B", 5, is_cut=True), Answer("A", 5)]
+        with (tmp_path / "answers.jsonl").open("a") as file:
+            file.write('{"question": "cut by a ki')
+        again = Endpoint(url, "m", store=tmp_path / "answers.jsonl")
+        assert again.ask([Question("b"), Question("c")])[0] == found[1]
+        endpoint.close(), again.close()
+    assert sorted(asked) == ["a", "a", "b", "c"]
+
+
+def test_limits_of_rate_and_failures_are_waited_out(tmp_path):
+    statuses = iter([(429, {"retry-after": "7"}, {}), (503, {}, {}), completion("fine")])
+    pauses = []
+    with scripted(lambda body: next(statuses)) as url:
+        endpoint = Endpoint(url, "m", store=tmp_path / "a", sleep=pauses.append)
+        assert endpoint.ask([Question("a")])[0].text == "fine"
+        endpoint.close()
+    assert 7.0 in pauses
+    assert len(pauses) == 3
+
+
+def test_a_server_that_refuses_is_a_mistake_in_one_line(tmp_path):
+    with scripted(lambda body: (401, {}, {"error": "no key"})) as url:
+        endpoint = Endpoint(url, "m", store=tmp_path / "a", sleep=lambda _: None)
+        with pytest.raises(UserError, match=r"expected completions of 'm' \(status 401"):
+            endpoint.ask([Question("a")])
+        endpoint.close()
