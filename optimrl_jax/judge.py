@@ -64,7 +64,7 @@ def _lines(
     runs: Sequence[execution.CandidateRun],
     records: Sequence[dataset.ProblemRecord],
     *,
-    rewarder_of_run: rewarder.Judge,
+    rewarder_of_run: rewarder.Rewarder,
     settings: Settings,
 ) -> list[dict[str, object]]:
     """What each program earned, in the order of the file."""

@@ -151,7 +151,7 @@ MISTAKES = [
     ("train", ["--config.reward.composition=sum"], "reward.composition = 'sum': expected one of"),
     ("train", ["--config.sandbox.address=telnet"], "telnet"),
     ("sft", ["--config.sft.steps=-1"], "sft.steps = -1: expected a positive number"),
-    ("evaluate", ["--config.evaluation.policies=()"], "evaluation.policies = (): expected at least one"),
+    ("evaluate", ["--config.evaluation.ks=(9,)"], "evaluation.ks = (9,): expected numbers up to"),
     ("evaluate", ["--config.evaluatoin.samples=3"], "evaluatoin"),
     ("judge", ["--programs=config.py"], "config.py:1: expected an object with the strings problem and program"),
 ]

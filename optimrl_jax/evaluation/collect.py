@@ -37,7 +37,7 @@ def collect_evaluation(
     key = _hash(question)
     stored = records.stored_facts(output)
     if stored.get("key") == key:
-        _LOG.info("replaying the executions of the pass of %s stored in %s", stored["pass"]["begun"], output)
+        _LOG.info("replaying the executions stored in %s by the pass of %s", output, stored["pass"]["begun"])
         return records.read_evaluation(output)
     if stored:
         changed = [name for name, value in question.items() if stored.get("question", {}).get(name) != _hash(value)]
