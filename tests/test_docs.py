@@ -5,12 +5,16 @@ import importlib
 import importlib.util
 import json
 import re
+import subprocess
 
 import pytest
+import yaml
 
+from beam_pipelines.options import BuildOptions
 from beam_pipelines.sources import jsonl
 from optimrl_jax.settings import Settings
 from tests import source
+from tests.benchmarks import readme
 
 PAGES = sorted(
     path
@@ -71,7 +75,7 @@ def test_the_judges_example_runs(capsys):
 
 def test_the_record_of_the_dataset_page_is_one():
     (example,) = re.findall(r"```json\n(.*?)```", (source.ROOT / "docs" / "datasets.md").read_text(), flags=re.DOTALL)
-    problem = jsonl.parse_line(json.dumps(json.loads(example)).encode(), name="page")
+    problem = jsonl.parse_object("page", json.loads(example), BuildOptions())
     assert (problem.id, len(problem.tests), len(problem.solutions), len(problem.generators)) == ("double", 1, 2, 1)
 
 
@@ -93,3 +97,31 @@ def test_the_picture_is_what_its_script_draws():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert script.with_name("data_flow.svg").read_text() == module.picture()
+
+
+def test_runs_are_compared_with_the_table_of_the_readme(tmp_path):
+    stated = readme.stated_rows((source.ROOT / "README.md").read_text())
+    assert {len(row) for row in stated.values()} == {len(readme.PERCENTILES)}
+    means = {"p100": 70.0, "p50": 70.0, "p30": 1.0, "p10": 40.0}
+    interval = {tau: [0.0, 100.0] for tau in means}
+    summary = {"pass@1": {"sft": means, "grpo": means}, "interval": {"sft": interval, "grpo": interval}}
+    (tmp_path / "quickstart").mkdir()
+    (tmp_path / "quickstart" / "summary.json").write_text(json.dumps(summary))
+    figures = readme.compared(stated, readme.found_rows(tmp_path))
+    assert figures["cells"] == 8
+    assert figures["outside"]["GRPO, ranked p30, p30"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["train.slurm", "train.yaml", "train.Dockerfile"])
+def test_files_for_clusters_parse_and_name_what_is_there(name):
+    path = source.ROOT / "docs" / "deploy" / name
+    if name.endswith(".slurm"):
+        subprocess.run(["bash", "-n", str(path)], check=True)
+    elif name.endswith(".yaml"):
+        assert [document["kind"] for document in yaml.safe_load_all(path.read_text())] == ["Service", "Job"]
+    else:
+        copied = [
+            word for line in re.findall(r"^COPY (.*)", path.read_text(), re.MULTILINE) for word in line.split()[:-1]
+        ]
+        assert copied
+        assert all((source.ROOT / word).exists() for word in copied)
