@@ -32,17 +32,17 @@ def main(job: Job) -> None:
     """Works for the learner until its run has ended; raises UserError where no learner answers in time."""
     address, parent = job.options["learner"], job.options["parent"]
     if not address:
-        raise UserError("--learner = '': expected tcp://host:port, the grpo.listen of a learner")
+        raise UserError("--learner = '': expected tcp://host:port, the actors.listen of a learner")
     workdir.reuse_compiled_programs(job.workdir)
     task = train.prepared(job)
-    client = RpcClient(address, patience_s=job.settings.grpo.patience_s)
+    client = RpcClient(address, patience_s=job.settings.actors.patience_s)
     remote_learner = RemoteLearner(
         client,
         name=job.options["name"] or f"{os.uname().nodename}-{os.getpid()}",
         job=messages.job_id(job.settings, [record.id for record in task.records]),
         like=task.policy.params,
         placement=Placement(tuple(jax.local_devices())),
-        heartbeat_s=job.settings.grpo.heartbeat_s,
+        heartbeat_s=job.settings.actors.heartbeat_s,
         on_beat=lambda: _end_without(int(parent)) if parent else None,
     )
     with execution.connect_sandbox(job.settings.sandbox) as client:

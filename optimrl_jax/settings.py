@@ -246,18 +246,24 @@ class GrpoSettings:
     ahead: int = setting(0, "batches the actor works ahead of the learner", NOT_NEGATIVE)
     most_skipped: int = setting(10, "updates in a row without a finite gradient before the run stops", POSITIVE)
     checkpoint_every: int = setting(10, "steps between checkpoints", POSITIVE)
-    actors: int = setting(0, "actors that sample while the learner learns, of all processes; 0: by turns", NOT_NEGATIVE)
-    actors_in: str = setting(
+
+
+@dataclasses.dataclass(frozen=True)
+class ActorSettings:
+    """Who samples and judges while the learner learns, where, and how learner and actors reach each other."""
+
+    count: int = setting(0, "actors of all processes; 0: one that takes turns with the learner", NOT_NEGATIVE)
+    live_in: str = setting(
         "threads", "where the actors live: here, or started by the user", one_of("threads", "processes", "elsewhere")
     )
-    actor_share: float = setting(
+    device_share: float = setting(
         0.5, "share of two or more devices that is the actors' alone (threads); 0: shared with the learner", OPEN_SHARE
     )
-    work_problems: int = setting(
-        0, "problems handed to an actor at once; 0: problems / actors, rounded up", NOT_NEGATIVE
+    item_problems: int = setting(
+        0, "problems of one work item; 0: grpo.problems / actors.count, rounded up", NOT_NEGATIVE
     )
     listen: str = setting("", "tcp://host:port for actors of other processes; empty: a free port of the loopback")
-    heartbeat_s: float = setting(10.0, "s between signs of life; who is silent for three is taken for dead", POSITIVE)
+    heartbeat_s: float = setting(10.0, "s between signs of life; an actor that misses three is replaced", POSITIVE)
     patience_s: float = setting(600.0, "longest wait for any rollout, or for a lost learner, s", POSITIVE)
 
 
@@ -312,6 +318,7 @@ class Settings:
     noise: NoiseSettings = section(NoiseSettings)
     sandbox: SandboxSettings = section(SandboxSettings)
     grpo: GrpoSettings = section(GrpoSettings)
+    actors: ActorSettings = section(ActorSettings)
     evaluation: EvaluationSettings = section(EvaluationSettings)
     serve: ServeSettings = section(ServeSettings)
 

@@ -59,7 +59,7 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
     learner = Learner(task.policy.params, task.policy.settings, settings)
     with execution.connect_sandbox(settings.sandbox) as client:
         executor = execution.Executor(client, settings.sandbox, uses_own_limits=task.judge.uses_own_limits)
-        supply = (_asynchronous if settings.grpo.actors else _synchronous)(job, task, learner, executor)
+        supply = (_asynchronous if settings.actors.count else _synchronous)(job, task, learner, executor)
         measured_under = {json.dumps(record.measured_under, sort_keys=True) for record in task.records}
         training = TrainingLoop(
             supply, learner, workdir=job.workdir, settings=settings.grpo, measured_under=sorted(measured_under)
@@ -92,7 +92,7 @@ def _synchronous(job: Job, task: Task, _: Learner, executor: Executes) -> Rollou
 
 
 def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) -> RolloutSource:
-    settings, grpo, part = job.settings, job.settings.grpo, multihost.process_index_and_count()
+    settings, part = job.settings, multihost.process_index_and_count()
 
     def command(name: str, address: str) -> list[str]:
         directory = multihost.process_directory(job.workdir)
@@ -100,7 +100,9 @@ def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) ->
         return [sys.executable, "-m", "optimrl_jax.actor", *job.arguments, *more]
 
     def devices() -> tuple[placement.Devices, ...]:
-        return placement.device_sets(jax.local_devices(), settings.mesh, multihost.per_process(grpo), sharers=part[1])
+        return placement.device_sets(
+            jax.local_devices(), settings.mesh, multihost.per_process(settings).actors, sharers=part[1]
+        )
 
     return AsyncRollouts(
         learner.trainer.state.params,
@@ -108,7 +110,7 @@ def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) ->
         settings=settings,
         vocabulary=task.policy.settings.vocabulary,
         job=messages.job_id(settings, [record.id for record in task.records]),
-        devices=devices() if grpo.actors_in == "threads" else (),
+        devices=devices() if settings.actors.live_in == "threads" else (),
         new_actor=lambda: task.new_actor(executor),
         command=command,
     )

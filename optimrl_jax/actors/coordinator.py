@@ -89,22 +89,23 @@ class AsyncRollouts:
         new_actor: Callable[[], Actor],
         command: Callable[[str, str], list[str]],
     ) -> None:
-        grpo = self._grpo = settings.grpo
+        grpo, actors = settings.grpo, settings.actors
+        self._grpo, self._actors = grpo, actors
         if grpo.broadcast_every > grpo.max_staleness + 1:
             raise SettingsError(
                 f"grpo.broadcast_every = {grpo.broadcast_every}: expected at most grpo.max_staleness + 1, "
                 "or no rollout would be fresh enough"
             )
-        share = multihost.per_process(grpo)
-        item_problems = grpo.work_problems or math.ceil(share.problems / share.actors)
+        share = multihost.per_process(settings)
+        item_problems = actors.item_problems or math.ceil(share.grpo.problems / share.actors.count)
         self.work_queue = WorkQueue(
             stream,
             item_problems=item_problems,
-            max_unfinished=(grpo.ahead + 1) * share.problems + share.actors * item_problems,
+            max_unfinished=(grpo.ahead + 1) * share.grpo.problems + share.actors.count * item_problems,
             process=multihost.process_index_and_count(),
         )
-        has_threads = grpo.actors_in == "threads"
-        serves_remote = not has_threads or bool(grpo.listen)
+        has_threads = actors.live_in == "threads"
+        serves_remote = not has_threads or bool(actors.listen)
         self._placements = [Placement(actor_devices) for actor_devices in devices] if has_threads else []
         self.weight_store = WeightStore(self._placements, for_remote=serves_remote)
         self.update_weights(params, 0)
@@ -117,8 +118,8 @@ class AsyncRollouts:
         self._command = command
         spawners: dict[str, Callable[[str, int], ActorHandle]] = {"threads": self._thread, "processes": self._process}
         self._supervisor = ActorSupervisor(
-            spawners.get(grpo.actors_in, self._thread),
-            size=0 if grpo.actors_in == "elsewhere" else share.actors,
+            spawners.get(actors.live_in, self._thread),
+            size=0 if actors.live_in == "elsewhere" else share.actors.count,
             on_failure=self.work_queue.requeue,
         )
         self._before: dict[str, float] = {}
@@ -130,7 +131,7 @@ class AsyncRollouts:
         return self._server.address if self._server else ""
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
-        """Take the fresh groups of a step; raises UserError where no rollout comes within `grpo.patience_s`."""
+        """Take the fresh groups of a step; raises UserError where no rollout comes within `actors.patience_s`."""
         self._open()
         started_s = time.monotonic()
         fresh: list[Group] = []
@@ -155,7 +156,7 @@ class AsyncRollouts:
 
     def restore(self, arrays: dict[str, typing.Any], metadata: dict[str, typing.Any]) -> None:
         if "shares" not in metadata:
-            raise UserError(f"grpo.actors = {self._grpo.actors}: expected 0, as in the checkpoints of this workdir")
+            raise UserError(f"actors.count = {self._actors.count}: expected 0, as in the checkpoints of this workdir")
         (index, sharers), shares = multihost.process_index_and_count(), metadata["shares"]
         if len(shares) != sharers:
             raise UserError(
@@ -172,16 +173,16 @@ class AsyncRollouts:
         self.work_queue.close()
         self._supervisor.stop()
         if self._server:
-            ends_s = time.monotonic() + min(TELL_S, BEATS_MISSED * self._grpo.heartbeat_s)
+            ends_s = time.monotonic() + min(TELL_S, BEATS_MISSED * self._actors.heartbeat_s)
             while self._service.present() and time.monotonic() < ends_s:
                 time.sleep(CHECK_S)
-                self._service.silent(after_s=BEATS_MISSED * self._grpo.heartbeat_s)
+                self._service.silent(after_s=BEATS_MISSED * self._actors.heartbeat_s)
             self._server.close()
 
     def _open(self) -> None:
         """Let actors in, once; not before a checkpoint is restored, or they would work for a run that never was."""
         if self._serves_remote and self._server is None:
-            self._server = RpcServer(self._grpo.listen, self._service.answer)
+            self._server = RpcServer(self._actors.listen, self._service.answer)
         if not len(self._supervisor):
             self._supervisor.start()
 
@@ -194,14 +195,14 @@ class AsyncRollouts:
                 return self.work_queue.take(timeout_s=CHECK_S)
             except QueueTimeoutError:
                 now_s = time.monotonic()
-            if now_s - started_s > self._grpo.patience_s:
-                raise UserError(f"grpo.patience_s = {self._grpo.patience_s}: expected a rollout within that time")
+            if now_s - started_s > self._actors.patience_s:
+                raise UserError(f"actors.patience_s = {self._actors.patience_s}: expected a rollout within that time")
             if now_s - told_s > TELL_S:
                 told_s = now_s
                 _LOG.info("no rollout for %.0f s: %d actors at %s", now_s - started_s, self._present(), self.address)
 
     def _check_actors(self) -> None:
-        silent = self._service.silent(after_s=BEATS_MISSED * self._grpo.heartbeat_s)
+        silent = self._service.silent(after_s=BEATS_MISSED * self._actors.heartbeat_s)
         supervised = self._supervisor.names()
         for name in silent:
             if name not in supervised:

@@ -57,7 +57,7 @@ class RpcServer:
             except zmq.ZMQError as error:
                 if error.errno != zmq.EADDRINUSE or time.monotonic() > ends_s:
                     self._socket.close()
-                    raise UserError(f"grpo.listen = {address!r}: expected a free tcp://host:port ({error})") from None
+                    raise UserError(f"actors.listen = {address!r}: expected a free tcp://host:port ({error})") from None
             time.sleep(POLL_MS / 1000)
 
     def _serve(self) -> None:

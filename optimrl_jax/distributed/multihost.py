@@ -22,13 +22,13 @@ from jax.experimental import multihost_utils
 
 from optimrl_jax.distributed import codec, sharding
 from optimrl_jax.errors import SettingsError, UserError, exit_code
-from optimrl_jax.settings import GrpoSettings, ProcessSettings, Settings
+from optimrl_jax.settings import ProcessSettings, Settings
 
 # What the errors of a collective say when another process is gone: Gloo, NCCL, and JAX's own watch over all of them.
 SIGNS_OF_LOSS = ("Gloo", "NCCL", "coordination service", "CoordinationService")
 # What the processes of a job divide evenly among themselves, beside rows and devices.
 SHARED_IN_SFT = ("sft.batch",)
-SHARED_IN_GRPO = ("grpo.actors",)
+SHARED_IN_GRPO = ("actors.count",)
 PlaceBatch = Callable[[typing.Any, jax.sharding.NamedSharding], typing.Any]
 
 
@@ -135,10 +135,15 @@ def process_places(step: int, problems: int) -> list[int]:
     return [place for place in range(problems) if (step * problems + place) % count == index]
 
 
-def per_process(grpo: GrpoSettings) -> GrpoSettings:
-    """The settings with the actors that are this process's alone, and the problems of a step that are, at most."""
+def per_process(settings: Settings) -> Settings:
+    """Return the settings with the actors that are this process's alone, and its problems of a step, at most."""
     count = process_index_and_count()[1]
-    return dataclasses.replace(grpo, problems=-(-grpo.problems // count), actors=grpo.actors // count)
+    grpo, actors = settings.grpo, settings.actors
+    return dataclasses.replace(
+        settings,
+        grpo=dataclasses.replace(grpo, problems=-(-grpo.problems // count)),
+        actors=dataclasses.replace(actors, count=actors.count // count),
+    )
 
 
 def process_copy(params: typing.Any) -> typing.Any:

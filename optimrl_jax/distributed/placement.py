@@ -12,32 +12,32 @@ from jax.sharding import Mesh, SingleDeviceSharding
 
 from optimrl_jax.distributed import sharding
 from optimrl_jax.errors import SettingsError
-from optimrl_jax.settings import GrpoSettings, MeshSettings
+from optimrl_jax.settings import ActorSettings, MeshSettings
 
 Devices = tuple[typing.Any, ...]
 
 
 def device_sets(
-    devices: Sequence[typing.Any], mesh: MeshSettings, grpo: GrpoSettings, *, sharers: int = 1
+    devices: Sequence[typing.Any], mesh: MeshSettings, actors: ActorSettings, *, sharers: int = 1
 ) -> tuple[Devices, ...]:
     """The devices of each actor of this process, in the order of the actors; one of `sharers` of the learner's mesh.
 
-    With two or more devices, the last `actor_share` of them, one at least, is split evenly over the actors; actors that
-    are more than those devices take turns on them. With one device, or a share of 0, all are time-shared with the
+    With two or more devices, the last `device_share` of them, one at least, is split evenly over the actors; more
+    actors than those devices take turns on them. With one device, or a share of 0, all are time-shared with the
     learner's first one. Raises SettingsError where the learner's mesh needs devices that are the actors'.
     """
-    own = max(1, round(grpo.actor_share * len(devices))) if grpo.actor_share and len(devices) > 1 else 0
+    own = max(1, round(actors.device_share * len(devices))) if actors.device_share and len(devices) > 1 else 0
     free, wanted = len(devices) - own, mesh.data * mesh.fsdp * mesh.tensor // sharers
     if wanted > free:
         shape = (mesh.data, mesh.fsdp, mesh.tensor)
         of_each = " of each process" if sharers > 1 else ""
         raise SettingsError(
             f"mesh = {shape}: expected at most {free} of {len(devices)} devices{of_each} beside those of the actors "
-            f"(grpo.actor_share = {grpo.actor_share})"
+            f"(actors.device_share = {actors.device_share})"
         )
     theirs = tuple(devices[free:]) or tuple(devices[:1])
-    each = max(1, len(theirs) // grpo.actors)
-    starts = [(index * each) % len(theirs) for index in range(grpo.actors)]
+    each = max(1, len(theirs) // actors.count)
+    starts = [(index * each) % len(theirs) for index in range(actors.count)]
     return tuple(theirs[start : start + each] for start in starts)
 
 

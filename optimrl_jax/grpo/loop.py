@@ -241,7 +241,7 @@ class SyncRollouts:
 
     def restore(self, arrays: dict[str, typing.Any], metadata: dict[str, typing.Any]) -> None:
         if "shares" in metadata:
-            raise UserError("grpo.actors = 0: expected at least 1, as in the checkpoints of this workdir")
+            raise UserError("actors.count = 0: expected at least 1, as in the checkpoints of this workdir")
         self.update_weights(arrays.get("actor") or arrays["params"], metadata["version"])
         self._queue.restore(self._process_groups(arrays.get("queue")))
         self._batch = metadata["batch"]

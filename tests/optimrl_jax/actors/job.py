@@ -26,7 +26,7 @@ from optimrl_jax.distributed.placement import Placement
 from optimrl_jax.grpo.loop import Learner, SyncRollouts, TrainingLoop
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.actor import Actor
-from optimrl_jax.settings import Settings
+from optimrl_jax.settings import ActorSettings, Settings
 from optimrl_jax.training import workdir
 from tests.optimrl_jax.grpo.groups import SETTINGS
 from tests.optimrl_jax.grpo.stored import DATA, MODEL, POLICY, RECORDS, Stopped, StoredExecutor
@@ -36,10 +36,17 @@ TRAINED_FILE = "trained.jsonl"
 JOB = "a job"
 
 
-def settings_of(**grpo) -> Settings:
+def settings_of(**changes) -> Settings:
     """Quick to notice a loss; every test changes what it is about."""
-    quick = {"actors": 1, "checkpoint_every": 2, "heartbeat_s": 0.5, "patience_s": 60.0}
-    return dataclasses.replace(SETTINGS, data=DATA, grpo=dataclasses.replace(SETTINGS.grpo, **(quick | grpo)))
+    quick = {"count": 1, "checkpoint_every": 2, "heartbeat_s": 0.5, "patience_s": 60.0}
+    actors = {field.name for field in dataclasses.fields(ActorSettings)}
+    values = quick | changes
+    return dataclasses.replace(
+        SETTINGS,
+        data=DATA,
+        grpo=dataclasses.replace(SETTINGS.grpo, **{name: values[name] for name in values.keys() - actors}),
+        actors=ActorSettings(**{name: values[name] for name in values.keys() & actors}),
+    )
 
 
 @functools.cache
@@ -91,7 +98,7 @@ def training(
         settings=settings,
         vocabulary=MODEL.vocabulary,
         job=JOB,
-        devices=((jax.local_devices()[0],),) * multihost.per_process(settings.grpo).actors,
+        devices=((jax.local_devices()[0],),) * multihost.per_process(settings).actors.count,
         new_actor=new_actor or (lambda: actor(settings)),
         command=lambda name, address: command("actor", directory, address, name),
     )
@@ -112,14 +119,14 @@ def sync_loop(
 def remote_learner(
     address: str, settings: Settings, *, name: str, answer_s: float = 0.5, job: str = JOB
 ) -> RemoteLearner:
-    client = RpcClient(address, patience_s=settings.grpo.patience_s, answer_s=answer_s)
+    client = RpcClient(address, patience_s=settings.actors.patience_s, answer_s=answer_s)
     return RemoteLearner(
         client,
         name=name,
         job=job,
         like=POLICY.params,
         placement=Placement((jax.devices()[0],)),
-        heartbeat_s=settings.grpo.heartbeat_s,
+        heartbeat_s=settings.actors.heartbeat_s,
         on_beat=lambda: None,
     )
 
@@ -152,7 +159,7 @@ def start(role: str, directory: pathlib.Path, address: str, name: str) -> subpro
 def main(role: str, directory: pathlib.Path, address: str, name: str) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     workdir.reuse_compiled_programs(directory.parent)
-    settings = settings_of(actors_in="elsewhere", listen=address)
+    settings = settings_of(live_in="elsewhere", listen=address)
     if role == "learner":
         training(directory, settings)[0].run()
         return

@@ -21,7 +21,7 @@ def compiled_once(tmp_path_factory):
 
 
 def test_actors_in_threads_feed_every_step_once_and_report_how_they_did(tmp_path):
-    training, _ = job.training(tmp_path, job.settings_of(actors=2, work_problems=2))
+    training, _ = job.training(tmp_path, job.settings_of(count=2, item_problems=2))
     training.run()
     job.assert_each_once(job.trained(tmp_path), count=6)
     rows = job.metrics(tmp_path)
@@ -87,8 +87,8 @@ def test_actors_that_always_fail_end_the_run(tmp_path):
 
 
 def test_a_learner_without_actors_waits_no_longer_than_its_patience(tmp_path):
-    training, _ = job.training(tmp_path, job.settings_of(actors_in="elsewhere", patience_s=0.5))
-    with pytest.raises(UserError, match=r"grpo\.patience_s = 0\.5: expected a rollout within that time"):
+    training, _ = job.training(tmp_path, job.settings_of(live_in="elsewhere", patience_s=0.5))
+    with pytest.raises(UserError, match=r"actors\.patience_s = 0\.5: expected a rollout within that time"):
         training.run()
 
 
@@ -101,5 +101,5 @@ def test_a_run_sync_loop_and_an_asynchronous_one_do_not_share_a_workdir(tmp_path
     settings = job.settings_of()
     with pytest.raises(Stopped):
         job.training(tmp_path, settings, stops_at=3)[0].run()
-    with pytest.raises(UserError, match=r"grpo\.actors = 0: expected at least 1"):
+    with pytest.raises(UserError, match=r"actors\.count = 0: expected at least 1"):
         job.sync_loop(tmp_path, settings)

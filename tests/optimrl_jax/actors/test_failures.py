@@ -60,7 +60,7 @@ def steps_done(directory: pathlib.Path) -> int:
 
 def test_an_actor_process_that_is_killed_is_replaced_and_nothing_is_lost(shared):
     directory = shared / "actor"
-    training, _ = job.training(directory, job.settings_of(actors_in="processes"))
+    training, _ = job.training(directory, job.settings_of(live_in="processes"))
     killed = threading.Thread(target=kill_first_actor, args=(directory,))
     killed.start()
     training.run()
@@ -80,7 +80,7 @@ def kill_first_actor(directory: pathlib.Path) -> None:
 def test_a_learner_that_is_killed_goes_on_with_the_same_actor_and_nothing_is_lost(shared):
     directory, address = shared / "learner", free_address()
     directory.mkdir()
-    settings = job.settings_of(actors_in="elsewhere")
+    settings = job.settings_of(live_in="elsewhere")
     first = job.start("learner", directory, address, "")
     remote_learner = job.remote_learner(address, settings, name="outlives", answer_s=0.5)
     executor = StoredExecutor()

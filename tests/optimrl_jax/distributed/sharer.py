@@ -18,8 +18,8 @@ from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.settings import MeshSettings, ProcessSettings, Settings
 from tests.optimrl_jax.grpo.groups import SETTINGS
 
-TURNS = {"actors": 0, "ahead": 1, "broadcast_every": 2, "checkpoint_every": 1}
-BESIDE = {"actors": 2, "ahead": 1, "checkpoint_every": 1}
+TURNS = {"count": 0, "ahead": 1, "broadcast_every": 2, "checkpoint_every": 1}
+BESIDE = {"count": 2, "ahead": 1, "checkpoint_every": 1}
 
 
 def supervise(own: Settings) -> None:
@@ -50,7 +50,7 @@ def reinforce(shared: dict) -> None:
 
 def main(index: int, coordinator: str, supervised: dict) -> None:
     shared = {"mesh": MeshSettings(1, 2, 1), "processes": ProcessSettings(2, index, coordinator)}
-    with multihost.distributed_session(dataclasses.replace(SETTINGS, **shared), shared=("grpo.actors",)):
+    with multihost.distributed_session(dataclasses.replace(SETTINGS, **shared), shared=("actors.count",)):
         assert multihost.process_index_and_count() == (index, 2)
         assert jax.device_count() == 2
         supervise(dataclasses.replace(freeze(Settings, supervised), **shared))

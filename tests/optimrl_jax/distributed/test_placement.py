@@ -7,26 +7,26 @@ import pytest
 
 from optimrl_jax.distributed.placement import Placement, device_sets
 from optimrl_jax.errors import SettingsError
-from optimrl_jax.settings import GrpoSettings, MeshSettings
+from optimrl_jax.settings import ActorSettings, MeshSettings
 
 
 @pytest.mark.parametrize(
-    ("devices", "mesh", "grpo", "expected"),
+    ("devices", "mesh", "actors", "expected"),
     [
-        (8, {"data": 4}, {"actors": 2}, ((4, 5), (6, 7))),
-        (8, {"data": 4}, {"actors": 3}, ((4,), (5,), (6,))),
-        (8, {"fsdp": 6}, {"actors": 4, "actor_share": 0.25}, ((6,), (7,), (6,), (7,))),
-        (8, {"data": 8}, {"actors": 2, "actor_share": 0.0}, ((0,), (0,))),
-        (1, {}, {"actors": 2}, ((0,), (0,))),
+        (8, {"data": 4}, {"count": 2}, ((4, 5), (6, 7))),
+        (8, {"data": 4}, {"count": 3}, ((4,), (5,), (6,))),
+        (8, {"fsdp": 6}, {"count": 4, "device_share": 0.25}, ((6,), (7,), (6,), (7,))),
+        (8, {"data": 8}, {"count": 2, "device_share": 0.0}, ((0,), (0,))),
+        (1, {}, {"count": 2}, ((0,), (0,))),
     ],
 )
-def test_actors_share_out_the_last_devices(devices, mesh, grpo, expected):
-    assert device_sets(range(devices), MeshSettings(**mesh), GrpoSettings(**grpo)) == expected
+def test_actors_share_out_the_last_devices(devices, mesh, actors, expected):
+    assert device_sets(range(devices), MeshSettings(**mesh), ActorSettings(**actors)) == expected
 
 
 def test_a_mesh_that_needs_the_devices_of_the_actors_is_refused():
-    with pytest.raises(SettingsError, match=r"expected at most 4 of 8 devices .*actor_share = 0\.5"):
-        device_sets(range(8), MeshSettings(data=2, tensor=4), GrpoSettings(actors=1))
+    with pytest.raises(SettingsError, match=r"expected at most 4 of 8 devices .*device_share = 0\.5"):
+        device_sets(range(8), MeshSettings(data=2, tensor=4), ActorSettings(count=1))
 
 
 def test_weights_of_an_actor_stay_when_the_learner_donates_its_own():
