@@ -5,7 +5,18 @@ import pathlib
 
 FOLDER = pathlib.Path(__file__).parent
 # In the order in which they import each other.
-MODULES = ("inside.clocks", "inside.counter", "inside.languages", "inside.containment", "inside.zygote", "runner")
+MODULES = (
+    "inside.clocks",
+    "inside.counter",
+    "inside.kernel",
+    "inside.groups",
+    "inside.worlds",
+    "inside.python",
+    "inside.languages",
+    "inside.containment",
+    "inside.zygote",
+    "runner",
+)
 
 # The names vanish again, so that a program under test finds no module that a plain interpreter lacks.
 _LOADER = """import sys, types
@@ -20,7 +31,15 @@ for name, source in {sources!r}.items():
     exec(compile(source, name + ".py", "exec"), held[name].__dict__)
 for name in held:
     del sys.modules[name]
-held["sandbox.runner"].main()
+program = held["sandbox.runner"].main()
+# Only in a process that is to run a program. It runs here, at the bottom of the stack, as if it were this text.
+if program is not None:
+    del sys, types, name, source, parent, last, held
+    try:
+        exec(program.code, program.namespace)
+    except BaseException:
+        program.fail()
+    program.finish()
 """
 
 

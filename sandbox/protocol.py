@@ -52,8 +52,12 @@ class Limits:
     output_bytes: int = 16 * MEBIBYTE
     processes: int = 64
     file_bytes: int = 64 * MEBIBYTE
+    cpu_s: float | None = None
 
     def __post_init__(self) -> None:
+        if self.cpu_s is not None:
+            is_seconds = isinstance(self.cpu_s, int | float) and 0 < self.cpu_s <= 600
+            require(is_seconds, "limits.cpu_s", self.cpu_s, "0 < seconds <= 600, or null for the wall limit")
         is_number = isinstance(self.wall_s, int | float) and math.isfinite(self.wall_s)
         require(is_number and 0 < self.wall_s <= 600, "limits.wall_s", self.wall_s, "0 < seconds <= 600")
         for field, low, high in (
@@ -171,6 +175,7 @@ class TestResult:
     standard deviation of that estimate (0 where a single run says nothing about it); `cpu_s` is user plus system time.
     `instructions` is the least number that a run took in user space, None where the host does not count them.
     Another measurement of the same program and test lies within `interval_s` in 95 of 100 cases.
+    `endings` counts the executions by the verdict of each: one that fails fails the test.
     A run that was ended by its time limit reports the limit. `output` is None unless it was asked for and is UTF-8.
     """
 
@@ -187,6 +192,7 @@ class TestResult:
     worker: str = ""
     output: str | None = None
     detail: str = ""
+    endings: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def interval_s(self) -> tuple[float, float]:

@@ -5,50 +5,113 @@ every forked process pays for what this one holds. Speaks length-prefixed JSON o
 `program` compiles, `input` stores one test's input in a private file, `run` runs the compiled program on it. It holds
 no expected output and decides no verdict that needs one.
 
-Its argument is the directory for those files. With `--uid N` after it, it runs as root in a container: every program
-gets the user N, and whatever a program may write to is emptied after each run. It refuses to do that anywhere else.
+Theory of operation. From the outside to the inside:
+
+    client    asks a pool of this process, or servers over HTTP; settles what a fault means; knows no container.
+    server    (sandbox.server) one pool behind HTTP: who may ask, and how much.
+    pool      (service.pool) one thread a worker; gives a request to a free worker, again where that one is lost.
+    worker    (backends.worker) the far end of two pipes into a container; knows which inputs the runner holds; waits
+              for each answer for a bounded time and, after it, kills the container.
+    runner    (this module) first process of the container, root with few capabilities. Never touches what a program
+              wrote, but for its two output files. Watches the run every 20 ms and ends it at a limit.
+    zygote    (inside.zygote) one process for each program, child of the runner, in the control group of programs. Holds
+              the compiled program as bytes, has mounts of its own, and waits for the word to fork.
+    first     (inside.worlds) one process for each run, child of the zygote: number 1 of a fresh world of processes,
+              mounts and System V objects. Notes when the program ends, kills the rest of its world, reports.
+    program   child of the first: a user without any right, under limits. Its own code begins at the bottom of the stack
+              of an interpreter that looks freshly started.
+
+Who tells whom: worker -> runner by the container's standard streams; runner -> zygote by a pipe of orders and one of
+answers; first -> zygote by a pipe that no program holds; program -> runner by one mark, through a pipe that is closed
+before its first instruction, when it begins. Everything else about the program is read from the kernel.
+
+Who ends whom: the runner kills the first of a world, and the kernel everything in it; it never kills by name or number
+of a program. A runner whose standard input ends leaves, and the container ends with it, so that nothing outlives a
+client that was killed. A worker that gets no answer removes the container. Nobody kills a worker.
+
+What is measured where: the begin by the program's process just before its first instruction; the end by its parent,
+while the dead process still can be asked how long it ran and waited; the processor time of all that ran by the meter of
+the control group, at both moments; the peak of memory by the group. See inside.clocks for the seconds made of these.
+
+Arguments: the directory for inputs and, in a container, `--uid N` (every program gets that user) and `--world` or
+`--clean` (a world for each run, or cleaning of the known places after each). A runner that cleans empties directories
+that belong to everyone elsewhere: with `--uid` it refuses to be anything but the first process of a container.
 """
 
 import binascii
 import gc
 import json
 import os
-import signal
 import struct
 import sys
 import time
 from typing import BinaryIO
 
-from sandbox.inside import clocks, containment, counter, languages, zygote
+from sandbox.inside import clocks, containment, counter, groups, kernel, languages, python, zygote
 
 HEADER = struct.Struct(">I")
 STDERR_BYTES = 4096
 FIRST_PROCESS = 1
 MEBIBYTE = 1 << 20
 TOOL_LIMITS = {
-    "wall_s": 30.0,
+    "wall_s": 10.0,
+    "cpu_s": 10.0,
     "memory_bytes": 1024 * MEBIBYTE,
-    "output_bytes": 16 * MEBIBYTE,
+    "output_bytes": 64 * MEBIBYTE,
     "processes": 64,
     "file_bytes": 64 * MEBIBYTE,
 }
+OUT_OF_MEMORY = {
+    "exit": -9,
+    "killed_for": "memory",
+    "oom_killed": True,
+    "wall_s": 0.0,
+    "cpu_s": 0.0,
+    "peak_memory_bytes": 0,
+    "output_bytes": 0,
+    "errors": "",
+}
+# Where the streams of the request lie while the interpreter's own are plain files.
+CONTROL_IN, CONTROL_OUT = 248, 249
 
 
-def main() -> None:
-    """Serves requests until standard input ends."""
-    is_layout_fixed = containment.fix_layout()
-    control_in, control_out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    with open(os.devnull, "r+b", buffering=0) as null:
-        for descriptor in (0, 1):
-            os.dup2(null.fileno(), descriptor)
+def main() -> python.MainProgram | None:
+    """Serves requests until standard input ends; returns a program in the processes that are to run one."""
     uid = int(sys.argv[3]) if sys.argv[2:3] == ["--uid"] else None
-    runner = Runner(sys.argv[1], uid=uid, is_layout_fixed=is_layout_fixed)
-    if uid is None:
-        containment.adopt_orphans()
-    gc.collect()
-    gc.freeze()
-    while (request := receive(control_in)) is not None:
-        send(control_out, runner.answers[request["do"]](request))
+    require_container(uid)
+    is_layout_fixed = kernel.fix_layout()
+    if not _has_control():
+        _restart_on_files()
+    try:
+        runner = Runner(sys.argv[1], uid=uid, is_isolated="--world" in sys.argv, is_layout_fixed=is_layout_fixed)
+        runner.serve(os.fdopen(CONTROL_IN, "rb", closefd=False), os.fdopen(CONTROL_OUT, "wb", closefd=False))
+    except zygote.Born as born:
+        nursery = born.zygote
+    except EOFError:
+        containment.kill_descendants(uid, but=0)
+        return None
+    else:
+        return None
+    # The runner's stack is left; what follows begins where a fresh interpreter's does.
+    return nursery.serve()
+
+
+def _has_control() -> bool:
+    try:
+        os.fstat(CONTROL_IN)
+    except OSError:
+        return False
+    return True
+
+
+def _restart_on_files() -> None:
+    """Starts this interpreter anew on empty files in memory, for programs inherit its streams and are run on files."""
+    os.dup2(0, CONTROL_IN)
+    os.dup2(1, CONTROL_OUT)
+    for target, name in enumerate(("input", "output", "errors")):
+        if target < 2 or "--uid" in sys.argv:
+            os.dup2(os.memfd_create(name), target)
+    kernel.restart(sys.orig_argv)
 
 
 def require_container(uid: int | None) -> None:
@@ -71,21 +134,45 @@ def send(target: BinaryIO, message: dict) -> None:
 class Runner:
     """State between requests: the process that holds the program, and the files that hold the inputs of tests."""
 
-    def __init__(self, directory: str, *, uid: int | None, is_layout_fixed: bool = False) -> None:
+    def __init__(
+        self, directory: str, *, uid: int | None, is_isolated: bool = False, is_layout_fixed: bool = False
+    ) -> None:
         require_container(uid)
-        self._is_layout_fixed = is_layout_fixed
+        if uid is None:
+            kernel.adopt_orphans()
         self._directory = directory
-        self._home = zygote.Home("/tmp" if uid is not None else os.path.join(directory, "scratch"), uid)
-        os.makedirs(self._home.scratch, exist_ok=True)
+        group = groups.open_group() if uid is not None else None
+        scratch = "/tmp" if uid is not None else os.path.join(directory, "scratch")
+        program = "/program" if uid is not None else os.path.join(directory, "program")
+        self._home = zygote.Home(scratch, program, uid, group, is_isolated)
+        for path in (scratch, program):
+            os.makedirs(path, exist_ok=True)
         self._zygote: zygote.Zygote | None = None
         self._counter: counter.Counter | None = None
+        self._meter = group.meter() if group else None
+        self._control: int | None = None
         self._probe_s = 0.0
-        self._oom_kills = containment.oom_kills()
+        self._conditions = {
+            "is_layout_fixed": is_layout_fixed,
+            "isolation": "world" if is_isolated else "clean" if uid is not None else "none",
+        }
+        self._prepared: dict = {}
         self.answers = {"input": self._store, "forget": self._forget, "program": self._prepare, "run": self._run}
 
+    def serve(self, source: BinaryIO, target: BinaryIO) -> None:
+        """Answers requests, one after the other, until there are no more."""
+        self._control = source.fileno()
+        gc.collect()
+        gc.freeze()
+        while (request := receive(source)) is not None:
+            send(target, self.answers[request["do"]](request))
+
     def _store(self, request: dict) -> dict:
-        with open(self._path(request), "wb") as file:
-            file.write(languages.encoded(request["text"]))
+        try:
+            with open(self._path(request), "wb") as file:
+                file.write(languages.encoded(request["text"]))
+        except OSError as error:
+            return {"error": f"no room for an input of {len(request['text'])} characters ({error.strerror})"}
         return {}
 
     def _path(self, request: dict) -> str:
@@ -99,91 +186,140 @@ class Runner:
 
     def _prepare(self, request: dict) -> dict:
         """Puts a process that holds the program in place of the one before."""
-        if self._zygote:
-            self._zygote.close()
-            self._zygote = None
-        if self._counter:
-            self._counter.close()
-            self._counter = None
-        os.closerange(languages.PROGRAM_DESCRIPTOR, languages.PROGRAM_DESCRIPTOR + 1)
-        language, text = languages.LANGUAGES[request["language"]], request["text"]
-        if language.tool and not os.access(language.tool[0], os.X_OK):
-            return {"error": f"{language.tool[0]} is not in this image", "is_unavailable": True}
+        self._drop_program()
+        language = languages.LANGUAGES[request["language"]]
+        if language.needs and not os.access(language.needs, os.X_OK):
+            return {"error": f"{language.needs} is not in this image", "is_unavailable": True}
+        path = self._write_program(language, languages.encoded(request["text"]), request.get("files", {}))
         try:
-            if language.needs_file:
-                languages.put_in_memory(languages.encoded(text))
-            if language.tool:
-                self._use_tool(language)
-            self._zygote = zygote.Zygote(lambda: language.prepare(text), home=self._home)
-            self._counter = counter.instructions_of(self._zygote.process)
+            made = self._use_tool(language, path)
         except languages.Rejected as error:
-            return {"error": str(error)}
-        return {"error": None, "is_layout_fixed": self._is_layout_fixed}
+            return {"error": str(error), **self._conditions}
+        program = languages.Prepared(path, b"" if language.leaves_binary else made)
+        if language.leaves_binary:
+            languages.put_in_memory(made)
+        self._bound(TOOL_LIMITS)
+        self._zygote = zygote.Zygote(language.become, program, home=self._home)
+        self._counter = counter.instructions_of(self._zygote.process)
+        if self._home.group is None:
+            self._meter = groups.tree_meter(self._zygote.process)
+        accounting = self._meter.kind if self._meter else "leader"
+        self._prepared = request
+        return {"error": None, **self._conditions, "accounting": accounting}
 
-    def _use_tool(self, language: languages.Language) -> None:
-        """Lets the tool read the program; what it leaves takes the program's place. Raises Rejected with its words."""
-        tool = zygote.Zygote(lambda: lambda: os.execve(language.tool[0], language.tool, os.environ), home=self._home)
+    def _drop_program(self) -> None:
+        for held in (self._zygote, self._counter):
+            if held:
+                held.close()
+        if self._meter and self._home.group is None:
+            os.close(self._meter.descriptor)
+            self._meter = None
+        self._zygote = self._counter = None
+        os.closerange(languages.PROGRAM_DESCRIPTOR, languages.PROGRAM_DESCRIPTOR + 1)
+
+    def _write_program(self, language: languages.Language, text: bytes, files: dict[str, str]) -> str:
+        """Puts the program's own files where programs may read and not write; returns the path of the main one."""
+        containment.empty_directory(self._home.program)
+        path = f"{self._home.program}/program{language.suffix}"
+        for target, content in ((path, text), *((f"{self._home.program}/{name}", files[name]) for name in files)):
+            with open(target, "wb") as file:
+                file.write(content if isinstance(content, bytes) else languages.encoded(content))
+        return path
+
+    def _use_tool(self, language: languages.Language, path: str) -> bytes:
+        """Lets the tool read the program and returns what it leaves. Raises Rejected with its words."""
+        self._bound(TOOL_LIMITS)
+        tool = zygote.Zygote(language.tool, languages.Prepared(path), home=self._home._replace(is_isolated=False))
         try:
-            with open(f"/proc/self/fd/{languages.PROGRAM_DESCRIPTOR}", "rb", buffering=0) as source:
-                report = self._executed(tool, source.fileno(), TOOL_LIMITS)
+            with open(path, "rb", buffering=0) as source:
+                report, output = self._executed(tool, source.fileno(), TOOL_LIMITS)
+            if report["killed_for"] or report["oom_killed"]:
+                raise languages.Rejected(f"the compiler exceeded its limit of {report['killed_for'] or 'memory'}")
+            if report["exit"] < 0:
+                raise languages.Rejected(f"the compiler crashed (signal {-report['exit']})")
             if report["exit"]:
-                raise languages.Rejected(report["killed_for"] or report["errors"] or f"status {report['exit']}")
-            if language.leaves_binary:
-                binary = os.open(f"{self._home.scratch}/{languages.BINARY}", os.O_RDONLY | os.O_NOFOLLOW)
-                with open(binary, "rb") as file:
-                    languages.put_in_memory(file.read())
+                raise languages.Rejected(report["errors"] or f"status {report['exit']}")
+            if not language.leaves_binary:
+                return output
+            binary = os.open(f"{self._home.scratch}/{languages.PROGRAM_FILE}", os.O_RDONLY | os.O_NOFOLLOW)
+            with open(binary, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            raise languages.Rejected("the compiler left no program") from None
         finally:
             tool.close()
-            self._clean_scratch()
+            self._clean()
 
     def _run(self, request: dict) -> dict:
         before_s = (self._probe_s or clocks.probe()) if request["probes"] else 0.0
-        counted = self._counter.read() if self._counter else 0
+        counted, kills = self._counter.read() if self._counter else 0, self._kills()
         try:
             with open(self._path(request), "rb", buffering=0) as source:
-                report = self._executed(self._zygote, source.fileno(), request["limits"])
+                report, output = self._executed(self._zygote, source.fileno(), request["limits"])
+        except zygote.Lost:
+            if self._kills() == kills:
+                raise
+            # Memory that no process holds (files, pipes) can make the kernel end what only stood beside the program.
+            report, output = dict(OUT_OF_MEMORY), b""
+            self._prepare(self._prepared)
         finally:
-            self._clean_scratch()
+            if not self._home.is_isolated:
+                self._clean()
+        report["output"] = binascii.b2a_base64(output, newline=False).decode()
         report["instructions"] = self._counter.read() - counted if self._counter else None
         # The probe after one run is the probe before the next.
         self._probe_s = clocks.probe() if request["probes"] else 0.0
         return report | {"probe_s": min(before_s, self._probe_s)}
 
-    def _executed(self, zygote: zygote.Zygote, source: int, limits: dict) -> dict:
-        """Runs the program of a zygote once and reports what it used and wrote."""
+    def _executed(self, zygote: zygote.Zygote, source: int, limits: dict) -> tuple[dict, bytes]:
+        """Runs the program of a zygote once; what it used, and what it wrote to standard output."""
         output, errors = os.memfd_create("output"), os.memfd_create("errors")
         started, mark = os.pipe()
         try:
-            forked_s = time.monotonic()
+            bytes_before, kills_before = self._bound(limits)
+            watch = containment.Watch(zygote, limits, group=self._home.group, meter=self._meter)
+            forked = clocks.Reading(time.monotonic(), self._meter.read_s() if self._meter else 0.0, 0.0, 0.0)
             child = zygote.start((source, output, errors, mark), limits)
-            killed_for = containment.ended_for(zygote, child, limits)
+            killed_for = watch.ended_for(child, control=self._control)
             ended = zygote.ended()
-            containment.kill_descendants(self._home.uid, but=zygote.process)
-            start = clocks.start_of(started, default_s=forked_s)
-            cpu_s = max(0.0, ended.cpu_s - start.cpu_s)
-            status = os.waitstatus_to_exitcode(ended.status)
+            if not self._home.is_isolated:
+                containment.kill_descendants(self._home.uid, but=zygote.process)
+            start = clocks.start_of(started, default=forked)
             output_bytes = os.fstat(output).st_size
             kept = os.pread(output, min(output_bytes, int(limits["output_bytes"]) + 1), 0)
             return {
-                "exit": status,
+                "exit": os.waitstatus_to_exitcode(ended.status),
                 "killed_for": killed_for,
-                "oom_killed": status == -signal.SIGKILL and self._is_oom_killed(),
-                "wall_s": clocks.program_s(start, ended_s=ended.at_s, cpu_s=cpu_s, waited_s=ended.waited_s),
-                "cpu_s": cpu_s,
-                "peak_memory_bytes": ended.peak_memory_kib * 1024,
+                "oom_killed": self._kills() > kills_before,
+                "wall_s": clocks.program_s(start, ended.reading, is_metered=ended.is_metered),
+                "cpu_s": max(0.0, ended.used_s - start.used_s),
+                "peak_memory_bytes": max(ended.peak_memory_kib * 1024, self._peak_bytes() - bytes_before),
                 "output_bytes": output_bytes,
-                "output": binascii.b2a_base64(kept, newline=False).decode(),
                 "errors": _end_of(errors),
-            }
+            }, kept
         finally:
             for descriptor in (output, errors, started, mark):
                 os.close(descriptor)
 
-    def _is_oom_killed(self) -> bool:
-        before, self._oom_kills = self._oom_kills, containment.oom_kills()
-        return self._oom_kills > before
+    def _bound(self, limits: dict) -> tuple[int, int]:
+        """Bounds the group of programs beyond what it holds already; that, and how many it has lost for memory."""
+        group = self._home.group
+        if group is None:
+            return 0, 0
+        group.forget_peak()
+        held_bytes = group.number("memory")
+        rounded = -(-held_bytes // MEBIBYTE) * MEBIBYTE
+        group.bound("memory_limit", rounded + int(limits["memory_bytes"]))
+        group.bound("tasks_limit", int(limits["processes"]) + 2 + containment.ROOM)
+        return held_bytes, self._kills()
 
-    def _clean_scratch(self) -> None:
+    def _kills(self) -> int:
+        return self._home.group.events("memory_events", "oom_kill") if self._home.group else 0
+
+    def _peak_bytes(self) -> int:
+        return self._home.group.number("memory_peak") if self._home.group else 0
+
+    def _clean(self) -> None:
         for place in (self._home.scratch,) if self._home.uid is None else containment.SHARED_PLACES:
             containment.empty_directory(place)
         if self._home.uid is not None:

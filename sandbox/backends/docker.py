@@ -14,7 +14,8 @@ import uuid
 
 import docker
 
-from sandbox import bundle
+from sandbox import bundle, protocol
+from sandbox.backends import syscalls
 from sandbox.backends.local import host_name
 from sandbox.backends.worker import SandboxWorker
 
@@ -26,8 +27,17 @@ FIRST_UID = 20_000
 FRAME = struct.Struct(">BxxxL")
 STDERR = 2
 # What the runner itself needs: to become a program's user, to kill it, and to empty its directories.
-CAPABILITIES = ["SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER"]
-WRITABLE = {"/inputs": "size=256m,mode=0700", "/tmp": "size=64m,mode=1777,nr_inodes=8192"}
+CAPABILITIES = ["SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER", "SYS_NICE"]
+# To make a world for each run; programs have no capability at all.
+WORLD_CAPABILITIES = ["SYS_ADMIN"]
+INPUT_BYTES = 256 << 20
+WRITABLE = {
+    "/inputs": f"size={INPUT_BYTES},mode=0700,noatime",
+    "/program": "size=32m,mode=0755,nr_inodes=1024",
+    "/tmp": "size=64m,mode=1777,nr_inodes=8192",
+    "/dev/shm": "size=64m,mode=1777,nr_inodes=8192",
+}
+ISOLATIONS = ("world", "clean")
 
 
 class DockerUnavailable(OSError):
@@ -37,10 +47,10 @@ class DockerUnavailable(OSError):
 class DockerChannel:
     """The standard streams of a container whose first process is the runner."""
 
-    def __init__(self, *, cpu: int | None, uid: int, image: str) -> None:
+    def __init__(self, *, cpu: int | None, uid: int, image: str, isolation: str = "world") -> None:
         self._buffer = bytearray()
         try:
-            self.container = self._create(cpu=cpu, uid=uid, image=image)
+            self.container = self._create(cpu=cpu, uid=uid, image=image, isolation=isolation)
             stream = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
             self._stream = self.container.attach_socket(params=stream)
             self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
@@ -48,11 +58,11 @@ class DockerChannel:
         except docker.errors.DockerException as error:
             raise DockerUnavailable(f"the container did not start: {error}") from error
 
-    def _create(self, *, cpu: int | None, uid: int, image: str) -> docker.models.containers.Container:
+    def _create(self, *, cpu: int | None, uid: int, image: str, isolation: str) -> docker.models.containers.Container:
         return engine().containers.create(
             image,
             # The runner travels as text: the engine may be on another machine.
-            bundle.command("python3", "/inputs", "--uid", str(uid)),
+            bundle.command("python3", "/inputs", "--uid", str(uid), f"--{isolation}"),
             name=f"optimrl-sandbox-{uuid.uuid4().hex[:12]}",
             labels={LABEL: str(os.getpid())},
             stdin_open=True,
@@ -62,8 +72,8 @@ class DockerChannel:
             read_only=True,
             tmpfs=WRITABLE,
             cap_drop=["ALL"],
-            cap_add=CAPABILITIES,
-            security_opt=["no-new-privileges"],
+            cap_add=CAPABILITIES + (WORLD_CAPABILITIES if isolation == "world" else []),
+            security_opt=["no-new-privileges", f"seccomp={syscalls.profile()}"],
             pids_limit=PIDS,
             mem_limit=MEMORY_BYTES,
             memswap_limit=MEMORY_BYTES,
@@ -126,15 +136,19 @@ def require_image(image: str = IMAGE) -> str:
         raise DockerUnavailable(f"image {image} is missing: build it with `make sandbox-image`") from None
 
 
-def docker_workers(count: int, *, image: str = IMAGE) -> list[SandboxWorker]:
+def docker_workers(count: int, *, image: str = IMAGE, isolation: str = "world") -> list[SandboxWorker]:
     """`count` workers in containers, each pinned to a core of its own while there are enough."""
     require_image(image)
+    protocol.require(isolation in ISOLATIONS, "isolation", isolation, f"one of {', '.join(ISOLATIONS)}")
     cores = sorted(os.sched_getaffinity(0))
-    pins = cores[:count] if count <= len(cores) else [None] * count
+    # Pinned always: a program that had several cores would be measured by another measure.
+    pins = [cores[n % len(cores)] for n in range(count)]
     return [
         SandboxWorker(
             f"docker-{n}",
-            open_channel=lambda cpu=cpu, uid=FIRST_UID + n: DockerChannel(cpu=cpu, uid=uid, image=image),
+            open_channel=lambda cpu=cpu, uid=FIRST_UID + n: DockerChannel(
+                cpu=cpu, uid=uid, image=image, isolation=isolation
+            ),
         )
         for n, cpu in enumerate(pins)
     ]

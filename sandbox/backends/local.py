@@ -68,7 +68,7 @@ def local_workers(count: int) -> list[SandboxWorker]:
     """`count` workers, one for each core while there are enough; with more of them nothing is pinned."""
     _LOG.info("local sandbox with %d workers: no container around programs, for trusted code", count)
     cores = sorted(os.sched_getaffinity(0))
-    pins = cores[:count] if count <= len(cores) else [None] * count
+    pins = [cores[n % len(cores)] for n in range(count)]
     return [
         SandboxWorker(f"local-{n}", open_channel=lambda cpu=cpu: LocalChannel(cpu=cpu)) for n, cpu in enumerate(pins)
     ]

@@ -45,6 +45,7 @@ class SandboxWorker:
         self.run_count = 0
         self.fastest_probe_s = 0.0
         self.is_layout_fixed = False
+        self.conditions: dict[str, str] = {}
 
     def compile(self, program: str, *, language: str) -> str | None:
         """Makes `program` the current one; returns why it does not compile, or None.
@@ -59,6 +60,7 @@ class SandboxWorker:
             )
             self._program = (key, answer["error"])
             self.is_layout_fixed = answer.get("is_layout_fixed", self.is_layout_fixed)
+            self.conditions |= {name: answer[name] for name in ("isolation", "accounting") if name in answer}
         return self._program[1]
 
     def run(
@@ -69,7 +71,7 @@ class SandboxWorker:
         Up to `ahead` runs are on their way, so that the runner need not wait for what stands between it and us. A
         caller that stops listening in between loses the runner with what is on its way: ask for 1 to stop for free.
         """
-        request = {"do": "run", "suite": suite.sha256, "limits": dataclasses.asdict(limits), "probes": probes}
+        request = {"do": "run", "suite": suite.sha256, "limits": limits_of_run(limits), "probes": probes}
         for group in _groups(suite, tests):
             self._hold(suite, group)
             on_their_way = 0
@@ -108,9 +110,13 @@ class SandboxWorker:
             lacking, lacking_bytes, self._held_bytes = [*dict.fromkeys(tests)], _bytes_of(suite, tests), 0
         for test in lacking:
             self._send({"do": "input", "suite": suite.sha256, "test": test, "text": suite.inputs[test]})
-        for test in lacking:
-            self._receive("input", timeout_s=GRACE_S)
-            self._held.add((suite.sha256, test))
+        refusals = [self._receive("input", timeout_s=GRACE_S).get("error") for _ in lacking]
+        self._held |= {(suite.sha256, test) for test in lacking}
+        if reason := next(filter(None, refusals), None):
+            self.stop()
+            raise protocol.InvalidRequestError(
+                f"suite.inputs: expected inputs that this backend has room for: {reason}"
+            )
         self._held_bytes += lacking_bytes
 
     def _report(self, limits: protocol.Limits) -> Mapping[str, object]:
@@ -123,7 +129,9 @@ class SandboxWorker:
 
     def _ask(self, request: dict) -> dict:
         self._send(request)
-        return self._receive(request["do"], timeout_s=runner.TOOL_LIMITS["wall_s"] + GRACE_S)
+        return self._receive(
+            request["do"], timeout_s=containment.MOST_EXTENSION * runner.TOOL_LIMITS["wall_s"] + GRACE_S
+        )
 
     def _send(self, request: dict) -> None:
         with self._losses(request["do"]):
@@ -152,10 +160,10 @@ def _groups(suite: protocol.Suite, tests: Sequence[int]) -> Iterator[list[int]]:
     """The tests in order, cut where the inputs of a group would not fit into a runner together."""
     group, held, held_bytes = [], set(), 0
     for test in tests:
-        size = 0 if test in held else len(suite.inputs[test])
+        size = 0 if test in held else _bytes_of(suite, [test])
         if group and held_bytes + size > HELD_BYTES:
             yield group
-            group, held, held_bytes, size = [], set(), 0, len(suite.inputs[test])
+            group, held, held_bytes, size = [], set(), 0, _bytes_of(suite, [test])
         group.append(test)
         held.add(test)
         held_bytes += size
@@ -164,4 +172,9 @@ def _groups(suite: protocol.Suite, tests: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _bytes_of(suite: protocol.Suite, tests: Sequence[int]) -> int:
-    return sum(len(suite.inputs[test]) for test in set(tests))
+    return sum(len(suite.inputs[test].encode("utf-8", "surrogatepass")) for test in set(tests))
+
+
+def limits_of_run(limits: protocol.Limits) -> dict[str, float]:
+    """Limits as the runner takes them; without one of its own, processor time may be as long as wall time."""
+    return dataclasses.asdict(limits) | {"cpu_s": limits.wall_s if limits.cpu_s is None else limits.cpu_s}

@@ -1,8 +1,9 @@
-"""Inside the isolation boundary: when a program began, how long it waited for its core, how fast that core is now.
+"""Inside the isolation boundary: when a program began, what it used, how long others kept it from its core.
 
-A process that is ready while others have its core is not running: the kernel counts that time, and a program's own
-seconds are its wall seconds without it. That hides nothing, because the seconds of a program are never less than the
-processor time of everything it started.
+A program's own seconds are its wall seconds without the wait for a core that others caused. How long its first thread
+was ready and had no core, the kernel counts. Part of that wait may be the program's own doing, however: a helper has
+the core while the leader spins at the lowest priority. So what its other threads and processes consumed meanwhile comes
+off the wait first, whoever reaped them, and the seconds are never less than the processor time of everything that ran.
 """
 
 import contextlib
@@ -14,39 +15,62 @@ from typing import NamedTuple
 
 START_DESCRIPTOR = 3
 PROBE_STEPS = 50_000
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-class Start(NamedTuple):
-    """A child's clocks just before its program's first instruction."""
+class Schedule(NamedTuple):
+    """Seconds that a process's first thread has run, and that it was ready to run and had no core."""
 
-    at_s: float
-    cpu_s: float
+    ran_s: float
     waited_s: float
 
 
-_START = struct.Struct("ddd")
+class Reading(NamedTuple):
+    """All clocks of a run at one moment.
+
+    `used_s` is the processor time of all that ran, by the meter (0 without); `ran_s` that of the program's first
+    thread; `waited_s` how long that thread, and the process that watches for its end, were ready and had no core.
+    """
+
+    at_s: float
+    used_s: float
+    ran_s: float
+    waited_s: float
 
 
-def mark_start() -> None:
-    """Tells the watcher that the program begins now; the descriptor is gone afterwards."""
-    waited = waited_s("self")
-    os.write(START_DESCRIPTOR, _START.pack(time.monotonic(), time.process_time(), waited))
+_READING = struct.Struct("4d")
+
+
+def mark_start(meter: object | None) -> None:
+    """Tells the watcher that the program begins now; what it was told with is gone afterwards."""
+    # Some kernels book what a process uses only when it leaves its core; it also lets the watcher fall asleep first.
+    os.sched_yield()
+    used_s = meter.read_s() if meter else time.process_time()
+    ran_s, waited_s = schedule_of("self")
+    watcher_s = schedule_of(os.getppid()).waited_s
+    os.write(START_DESCRIPTOR, _READING.pack(time.monotonic(), used_s, ran_s, waited_s + watcher_s))
     os.close(START_DESCRIPTOR)
+    if meter:
+        os.close(meter.descriptor)
 
 
-def start_of(descriptor: int, *, default_s: float) -> Start:
-    """What `mark_start` wrote, or `default_s` and zeros for a program that never began."""
+def start_of(descriptor: int, *, default: Reading) -> Reading:
+    """What `mark_start` wrote, or `default` for a program that never began."""
     is_written = select.select([descriptor], [], [], 0)[0]
-    mark = os.read(descriptor, _START.size) if is_written else b""
-    return Start(*_START.unpack(mark)) if len(mark) == _START.size else Start(default_s, 0.0, 0.0)
+    mark = os.read(descriptor, _READING.size) if is_written else b""
+    return Reading(*_READING.unpack(mark)) if len(mark) == _READING.size else default
 
 
-def waited_s(process: int | str) -> float:
-    """Seconds that a process was ready to run and had no core; 0 where the kernel does not count them."""
+def schedule_of(process: int | str) -> Schedule:
+    """What the scheduler knows of a living or unreaped process; zeros where the kernel does not count."""
     with contextlib.suppress(OSError, IndexError, ValueError):
-        return int(said(f"/proc/{process}/schedstat").split()[1]) * 1e-9
-    return 0.0
+        ran, waited, _ = said(f"/proc/{process}/schedstat").split()
+        return Schedule(int(ran) * 1e-9, int(waited) * 1e-9)
+    return Schedule(0.0, 0.0)
+
+
+def own_cpu_s() -> float:
+    """Processor seconds of this process up to this very moment."""
+    return time.process_time()
 
 
 def said(path: str) -> bytes:
@@ -61,18 +85,24 @@ def said(path: str) -> bytes:
     return b"".join(parts)
 
 
-def consumed_s(process: int) -> float:
-    """Processor seconds of a living process and its threads; 0 where it is gone."""
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        fields = said(f"/proc/{process}/stat").rpartition(b")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
-    return 0.0
+def program_s(start: Reading, end: Reading, *, is_metered: bool) -> float:
+    """The program's own seconds between two readings; without a meter no wait is taken off, for nobody knows whose.
+
+    wall - max(0, wait of the first thread and of its watcher - processor time of all others)
+
+    and at least the processor time of all that ran, as far as the wall goes. On one core the formula alone would be
+    enough, for the wall holds what the first thread ran and waited; but thread and watcher can wait at the same time.
+    """
+    wall_s = end.at_s - start.at_s
+    if not is_metered:
+        return wall_s
+    return max(wall_s - foreign_wait_s(start, end), min(wall_s, max(0.0, end.used_s - start.used_s)))
 
 
-def program_s(start: Start, *, ended_s: float, cpu_s: float, waited_s: float) -> float:
-    """The program's own seconds: wall time without the wait for a core, never less than its processor time."""
-    wall_s = ended_s - start.at_s
-    return max(wall_s - max(0.0, waited_s - start.waited_s), min(wall_s, cpu_s))
+def foreign_wait_s(start: Reading, end: Reading) -> float:
+    """How long others kept a program from its core: its wait, less what its own others consumed."""
+    others_s = max(0.0, (end.used_s - start.used_s) - (end.ran_s - start.ran_s))
+    return max(0.0, end.waited_s - start.waited_s - others_s)
 
 
 def probe() -> float:

@@ -1,50 +1,28 @@
-"""Inside the isolation boundary: limits, users, what a program leaves behind, and ending whole process trees."""
+"""Inside the isolation boundary: limits of one run, its user, and ending all of it."""
 
 import contextlib
 import os
 import resource
+import select
 import signal
-import sys
 import time
 from collections.abc import Callable
 from typing import Protocol
 
-from sandbox.inside import clocks
+from sandbox.inside import clocks, groups, kernel
 
 POLL_S = 0.02
 # A run ends at this multiple of its limit even where its core was taken from it all the time.
 MOST_EXTENSION = 4.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-PR_SET_CHILD_SUBREAPER = 36
-ADDR_NO_RANDOMIZE = 0x0040000
 STACK_BYTES = 512 << 20
+# Cleaned after each run where runs have no world of their own.
 SHARED_PLACES = ("/tmp", "/dev/shm", "/dev/mqueue", "/var/tmp", "/run/lock")
-OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
 SYSV_REMOVERS = {"shm": "shmctl", "sem": "semctl", "msg": "msgctl"}
 IPC_RMID = 0
-# A folder in a folder takes a sweep more; there cannot be more of them than a scratch file system has files.
-MOST_SWEEPS = 10_000
-
-
-def fix_layout() -> bool:
-    """Starts this interpreter anew with addresses that are not random, once; False where the kernel does not allow it.
-
-    Where things lie in memory moves a program's seconds by 1 % from one interpreter to the next.
-    """
-    if int(clocks.said("/proc/self/personality"), 16) & ADDR_NO_RANDOMIZE:
-        return True
-    import ctypes
-
-    if ctypes.CDLL(None, use_errno=True).personality(ADDR_NO_RANDOMIZE) >= 0:
-        os.execv(sys.executable, sys.orig_argv)
-    return False
-
-
-def adopt_orphans() -> None:
-    """Makes orphans of a test (double forks, daemons) children of this process, which can then find and kill them."""
-    import ctypes
-
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+BEST_PRIORITY = -20
+# Room above a limit of tasks, so that the watcher sees the excess before the kernel refuses.
+ROOM = 16
 
 
 def limit(*, wall_s: float, memory_bytes: int, file_bytes: int) -> None:
@@ -63,27 +41,40 @@ def limit(*, wall_s: float, memory_bytes: int, file_bytes: int) -> None:
         resource.setrlimit(name, (value, value))
 
 
-def become_user(uid: int, *, processes: int) -> None:
-    """Gives up everything of root. The kernel's memory killer takes this process first, never the runner."""
+def become_user(uid: int, *, processes: int | None) -> None:
+    """Gives up everything of root. The kernel's memory killer takes this process first, never the runner.
+
+    `processes` bounds those of the user where no control group does.
+    """
     adjustment = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
     os.write(adjustment, b"1000")
     os.close(adjustment)
-    # Room above the limit, so that the watcher sees the excess before the kernel refuses.
-    most = processes + 16
-    resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+    if processes is not None:
+        resource.setrlimit(resource.RLIMIT_NPROC, (processes + ROOM, processes + ROOM))
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     os.umask(0o077)
 
 
+def take_precedence() -> None:
+    """Lets this process, and none that it forks, go before all programs: it has to see at once when one ends.
+
+    The real-time class is refused to most containers, and a better priority to whoever is not root.
+    """
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+        return
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+        os.setpriority(os.PRIO_PROCESS, 0, BEST_PRIORITY)
+
+
 def empty_directory(directory: str) -> None:
     """Removes whatever a run left in a directory, however deep: what a folder holds moves up before it goes."""
     moved = 0
-    for _ in range(MOST_SWEEPS):
-        entries = list(os.scandir(directory))
-        if not entries:
-            return
+    while entries := list(os.scandir(directory)):
+        before = moved
         for entry in entries:
             with contextlib.suppress(OSError):
                 if not entry.is_dir(follow_symlinks=False):
@@ -94,6 +85,8 @@ def empty_directory(directory: str) -> None:
                     moved += 1
                     os.rename(f"{entry.path}/{name}", f"{directory}/moved up {moved}")
                 os.rmdir(entry.path)
+        if moved == before and len(list(os.scandir(directory))) >= len(entries):
+            return
 
 
 def remove_sysv_objects(uid: int) -> None:
@@ -105,10 +98,7 @@ def remove_sysv_objects(uid: int) -> None:
             first = [(remover, int(row.split()[1])) for row in rows]
             calls += [(name, n, 0, IPC_RMID) if kind == "sem" else (name, n, IPC_RMID, 0) for name, n in first]
     if calls:
-        import ctypes
-
-        libc = ctypes.CDLL(None)
-        os.waitpid(as_user(uid, lambda: [getattr(libc, name)(*arguments) for name, *arguments in calls]), 0)
+        os.waitpid(as_user(uid, lambda: [kernel.remove_sysv_object(*call) for call in calls]), 0)
 
 
 def as_user(uid: int, action: Callable[[], object]) -> int:
@@ -123,57 +113,86 @@ def as_user(uid: int, action: Callable[[], object]) -> int:
     return process
 
 
-def oom_kills() -> int:
-    """How many processes of this container the kernel has killed for memory; 0 where it does not say."""
-    for path in OOM_COUNTERS:
-        with contextlib.suppress(OSError):
-            counts = dict(row.split() for row in clocks.said(path).splitlines())
-            return int(counts.get(b"oom_kill", 0))
-    return 0
-
-
 class Child(Protocol):
     """What waits for a child and reaps it: the zygote that forked it."""
 
     process: int
+    is_isolated: bool
 
     def is_over(self, *, timeout_s: float) -> bool: ...
 
 
-def ended_for(zygote: Child, child: int, limits: dict) -> str:
-    """Waits until a child ends, or ends it at a limit; the name of that limit, empty where it ended by itself."""
-    forked_s = time.monotonic()
-    deadline_s = forked_s + limits["wall_s"]
-    while not zygote.is_over(timeout_s=min(POLL_S, deadline_s - time.monotonic())):
-        if time.monotonic() >= deadline_s:
-            deadline_s = _extended(child, forked_s, limits["wall_s"])
-        excess = _excess(child, limits, shared_bytes=resident_bytes(zygote.process))
-        if killed_for := excess or ("time" if time.monotonic() >= deadline_s else ""):
-            kill_group(child)
-            return killed_for
-    return ""
+class Watch:
+    """Follows one run from its fork to its end, and ends it at a limit.
 
-
-def _extended(child: int, forked_s: float, limit_s: float) -> float:
-    """When the time of a child really ends: what it waited for its core is given back, up to a bound.
-
-    A program cannot earn more by crowding its own core, because what its threads consume counts against it.
+    Raises EOFError where whoever asked for the run is gone: then nobody is left to tell, and this container ends.
     """
-    given_s = min(clocks.waited_s(child), (MOST_EXTENSION - 1) * limit_s)
-    if clocks.consumed_s(child) >= limit_s:
+
+    def __init__(self, zygote: Child, limits: dict, *, group: groups.Group | None, meter: groups.Meter | None) -> None:
+        self._zygote = zygote
+        self._limits = limits
+        self._group = group
+        self._meter = meter
+        self._used_s = meter.read_s() if meter else 0.0
+        self._forked_s = time.monotonic()
+
+    def ended_for(self, child: int, *, control: int | None) -> str:
+        """Waits until a child ends, or ends it at a limit; the name of that limit, empty where it ended by itself."""
+        deadline_s = self._forked_s + self._limits["wall_s"]
+        while not self._zygote.is_over(timeout_s=min(POLL_S, deadline_s - time.monotonic())):
+            if control is not None and is_hung_up(control):
+                raise EOFError("whoever asked for this run is gone")
+            if time.monotonic() >= deadline_s:
+                deadline_s = self._extended_s(child)
+            killed_for = self._excess(child) or ("time" if time.monotonic() >= deadline_s else "")
+            if killed_for:
+                self._kill(child)
+                return killed_for
+        return ""
+
+    def _extended_s(self, child: int) -> float:
+        """When the time of a child really ends: what others kept it from its core is given back, up to a bound."""
+        limit_s = self._limits["wall_s"]
+        used_s = self._meter.read_s() - self._used_s if self._meter else limit_s
         given_s = 0.0
-    return forked_s + limit_s + given_s
+        if used_s < limit_s:
+            leader = children_of(child)[:1] if self._zygote.is_isolated else [child]
+            start = clocks.Reading(self._forked_s, 0.0, 0.0, 0.0)
+            end = clocks.Reading(time.monotonic(), used_s, *clocks.schedule_of(leader[0] if leader else child))
+            given_s = min(clocks.foreign_wait_s(start, end), (MOST_EXTENSION - 1) * limit_s)
+        return self._forked_s + limit_s + given_s
+
+    def _excess(self, child: int) -> str:
+        """Name of the limit that the run exceeds as a whole, if any."""
+        processes, memory_bytes, cpu_s = (self._limits[name] for name in ("processes", "memory_bytes", "cpu_s"))
+        if self._meter and self._meter.read_s() - self._used_s >= cpu_s + POLL_S:
+            return "time"
+        if self._group and self._group.bounds_tasks and self._group.bounds_memory:
+            # The zygote, and the first process of the world, are in the group too.
+            return "processes" if self._group.number("tasks") > processes + 2 else ""
+        tree = descendants(child)
+        if len(tree) > processes + self._zygote.is_isolated:
+            return "processes"
+        # A forked process shares the zygote's own pages; only what it adds counts, but for the first.
+        shared_bytes = resident_bytes(self._zygote.process)
+        used_bytes = resident_bytes(child)
+        used_bytes += sum(max(0, resident_bytes(process) - shared_bytes) for process in tree[1:])
+        return "memory" if used_bytes > memory_bytes else ""
+
+    def _kill(self, child: int) -> None:
+        # The first process of a world takes everything in it along.
+        if self._zygote.is_isolated:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        else:
+            kill_group(child)
 
 
-def _excess(child: int, limits: dict, *, shared_bytes: int) -> str:
-    """Name of the limit that the running tree exceeds, if any."""
-    tree = descendants(child)
-    if len(tree) > limits["processes"]:
-        return "processes"
-    # A forked process shares the zygote's own pages; only what it adds counts, but for the first.
-    used_bytes = resident_bytes(child)
-    used_bytes += sum(max(0, resident_bytes(process) - shared_bytes) for process in tree[1:])
-    return "memory" if used_bytes > limits["memory_bytes"] else ""
+def is_hung_up(descriptor: int) -> bool:
+    """True where nobody holds the other end of a pipe or socket any more, whatever still waits to be read."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return bool(poll.poll(0))
 
 
 def resident_bytes(process: int) -> int:
@@ -186,11 +205,11 @@ def descendants(root: int) -> list[int]:
     """A process and everything below it, as far as it still runs."""
     found = [root]
     for process in found:
-        found += _children(process)
+        found += children_of(process)
     return found
 
 
-def _children(process: int) -> list[int]:
+def children_of(process: int) -> list[int]:
     children: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):
@@ -209,7 +228,7 @@ def kill_descendants(uid: int | None, *, but: int) -> None:
 
     Killing one by one loses the race against a fork bomb; a signal to all processes of a user at once does not.
     """
-    while orphans := [process for process in _children(os.getpid()) if process != but]:
+    while orphans := [process for process in children_of(os.getpid()) if process != but]:
         if uid is not None:
             orphans.append(as_user(uid, lambda: os.kill(-1, signal.SIGKILL)))
         for process in orphans:

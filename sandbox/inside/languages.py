@@ -1,49 +1,62 @@
 """Inside the isolation boundary: the languages, each as what is done once with a program and how a process becomes it.
 
-A language may have a tool, such as a compiler, that reads the program first; it runs like a program, under limits and
-as the user of programs. Other interpreters and binaries are started from a file in memory that nobody can change.
+A language may have a tool, such as a compiler, that reads the program first; it runs like a program: in a world of its
+own, as the user of programs and under limits. Nothing of a program is read with more rights than it will run with.
 """
 
 import atexit
 import fcntl
 import functools
+import marshal
 import os
-import signal
 import sys
 import types
 import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sandbox.inside import clocks
+from sandbox.inside import clocks, groups, python
 
 # Where the file of a program lies in every process that needs one; far from what programs open themselves.
 PROGRAM_DESCRIPTOR = 255
-BINARY = "program"
+PROGRAM_FILE = "program"
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+PYPY = "/usr/bin/pypy3"
 
 
 class Rejected(Exception):
     """The program does not compile; the message is the compiler's."""
 
 
-class Language(NamedTuple):
-    """`prepare` takes the text and returns how a process becomes the program; it raises Rejected.
+class Prepared(NamedTuple):
+    """A program ready to run: where its source lies, and what its tool has made of it (empty without a tool)."""
 
-    `tool` is a command that reads the text first and ends with another status than 0 where it is no program; where it
-    `leaves_binary`, that file of the scratch directory is the program, and else the text is. `needs_file` says that the
-    program is started from PROGRAM_DESCRIPTOR.
+    path: str
+    made: bytes = b""
+
+
+# In the forked process, just before the program's first instruction: returns what the loader is to run, or never.
+Become = Callable[[Prepared, "groups.Meter | None"], "python.MainProgram | None"]
+
+
+class Language(NamedTuple):
+    """`become` turns a forked process into the program.
+
+    `tool` turns a process into what reads the source on its standard input first and ends with another status than 0
+    where that is no program; `needs` is the file that has to be in the image for it. What the tool leaves is the
+    standard output or, where it `leaves_binary`, that file of the scratch directory.
     """
 
-    prepare: Callable[[str], Callable[[], int]]
-    tool: tuple[str, ...] = ()
+    become: Become
+    tool: Become
+    suffix: str = ".py"
+    needs: str = ""
     leaves_binary: bool = False
-    needs_file: bool = False
 
 
 def put_in_memory(content: bytes) -> None:
     """Makes a file that is nowhere else and that nobody can change, at PROGRAM_DESCRIPTOR."""
-    file = os.memfd_create(BINARY, os.MFD_ALLOW_SEALING)
+    file = os.memfd_create(PROGRAM_FILE, os.MFD_ALLOW_SEALING)
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(file, rest) :]
@@ -56,103 +69,64 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def in_forked_interpreter(text: str) -> Callable[[], int]:
+def in_forked_interpreter(program: Prepared, meter: groups.Meter | None) -> python.MainProgram:
     """Python in the process as it is: nothing starts anew, so that only the program's own time is measured."""
-    code = _compiled(text)
-    streams = (
-        open(0, encoding="utf-8", errors="surrogateescape", closefd=False),
-        open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False),
-        open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1),
-    )
     # What this process registered for its own end is no business of programs.
     atexit._clear()
-    return functools.partial(_run_as_main, code, streams)
+    # As the program's user: whoever could forge this could only attack itself.
+    code: types.CodeType = marshal.loads(program.made)
+    return python.MainProgram(code, program.path, begin=functools.partial(clocks.mark_start, meter))
 
 
-def in_fresh_interpreter(text: str) -> Callable[[], int]:
-    """Python in a fresh interpreter."""
-    _compiled(text)
-    return functools.partial(_interpret, sys.executable)
-
-
-def _compiled(text: str) -> types.CodeType:
+def compile_python(program: Prepared, _: groups.Meter | None) -> None:
+    """Compiles standard input as the interpreter reads a file, and writes the code."""
+    os.close(clocks.START_DESCRIPTOR)
+    source = b"".join(iter(functools.partial(os.read, 0, 1 << 16), b""))
     try:
         # What the compiler has to say of a program's style is for nobody: this process has no reader for it.
         with warnings.catch_warnings(action="ignore"):
-            return compile(text, "program.py", "exec", dont_inherit=True)
+            code = compile(source, program.path, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
-        raise Rejected(f"{type(error).__name__}: {error}") from None
+        os.write(2, f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace"))
+        os._exit(1)
+    rest = memoryview(marshal.dumps(code))
+    while rest:
+        rest = rest[os.write(1, rest) :]
+    os._exit(0)
 
 
-def _interpret(path: str) -> int:
+def interpret(program: Prepared, meter: groups.Meter | None, *, interpreter: str) -> None:
     """Replaces this process by a fresh interpreter; its start is part of the measured time."""
-    clocks.mark_start()
-    os.execv(path, [path, f"/proc/self/fd/{PROGRAM_DESCRIPTOR}"])
+    clocks.mark_start(meter)
+    os.execv(interpreter, [interpreter, program.path])
 
 
-def _execute() -> int:
-    clocks.mark_start()
-    os.execve(PROGRAM_DESCRIPTOR, [BINARY], os.environ)
+def execute(_: Prepared, meter: groups.Meter | None) -> None:
+    """Replaces this process by the binary at PROGRAM_DESCRIPTOR."""
+    clocks.mark_start(meter)
+    os.execve(PROGRAM_DESCRIPTOR, [PROGRAM_FILE], os.environ)
 
 
-def _run_as_main(code: types.CodeType, streams: tuple) -> int:
-    """Runs compiled code as a plain `python program.py` would and returns the exit status."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.stdin, sys.stdout, sys.stderr = streams
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = streams
-    sys.argv = ["program.py"]
-    module = types.ModuleType("__main__")
-    module.__builtins__ = __builtins__
-    sys.modules["__main__"] = module
-    clocks.mark_start()
-    status = 0
-    try:
-        exec(code, module.__dict__)
-    except SystemExit as error:
-        status = _status_of(error.code)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        status = 1
-    return _wind_up() or status
+def run_tool(_: Prepared, meter: groups.Meter | None, *, command: tuple[str, ...]) -> None:
+    clocks.mark_start(meter)
+    os.execve(command[0], command, os.environ)
 
 
-def _wind_up() -> int:
-    """What an interpreter does at its end: waits for threads, calls what was registered, writes what is buffered."""
-    try:
-        # Not imported here: forking a process that has it costs 0.3 ms.
-        if threading := sys.modules.get("threading"):
-            threading._shutdown()
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        return 120
-    return 0
-
-
-def _status_of(code: object) -> int:
-    if code is None:
-        return 0
-    if isinstance(code, int):
-        return code & 0xFF
-    print(code, file=sys.stderr)
-    return 1
+def _native(*command: str, suffix: str) -> Language:
+    tool = functools.partial(run_tool, command=command)
+    return Language(execute, tool, suffix, needs=command[0], leaves_binary=True)
 
 
 _CHECK = "import sys; compile(sys.stdin.read(), 'program.py', 'exec')"
 # Further languages are further entries; the image has to have their tools.
 LANGUAGES = {
-    "python3": Language(in_forked_interpreter),
-    "python3_fresh": Language(in_fresh_interpreter, needs_file=True),
+    "python3": Language(in_forked_interpreter, compile_python),
+    "python3_fresh": Language(functools.partial(interpret, interpreter=sys.executable), compile_python),
     "pypy3": Language(
-        lambda _: functools.partial(_interpret, "/usr/bin/pypy3"),
-        tool=("/usr/bin/pypy3", "-c", _CHECK),
-        needs_file=True,
+        functools.partial(interpret, interpreter=PYPY),
+        functools.partial(run_tool, command=(PYPY, "-c", _CHECK)),
+        needs=PYPY,
     ),
-    "cpp": Language(
-        lambda _: _execute,
-        tool=("/usr/bin/g++", "-O2", "-std=c++17", "-x", "c++", "-o", BINARY, "-"),
-        leaves_binary=True,
-        needs_file=True,
-    ),
+    "c": _native("/usr/bin/gcc", "-O2", "-std=c17", "-x", "c", "-o", PROGRAM_FILE, "-", "-lm", suffix=".c"),
+    "cpp": _native("/usr/bin/g++", "-O2", "-std=c++17", "-x", "c++", "-o", PROGRAM_FILE, "-", suffix=".cpp"),
 }

@@ -23,7 +23,8 @@ MOST_SHARES = 3
 FLOOR_SHARE = 0.007
 RANDOM_LAYOUT_SHARE = 0.013
 FLOOR_S = 20e-6
-# How many runs the spread over the whole request weighs in the spread of one test, and the most a test adds to it.
+# How many runs the spread over the whole request weighs in the spread of one test, and the most a test adds to it;
+# where no test ran twice, that most is the spread: one run says nothing about its own.
 PRIOR_RUNS = 4
 MOST_SPREAD_SHARE = 0.05
 # Probes this much over the fastest that the worker ever had say that the core is slow at the moment.
@@ -71,16 +72,18 @@ def estimated(
     throughout adds what it may have added to the seconds.
     """
     spreads = {test: _spread_share(runs) for test, runs in timings.items() if len(runs) > 1}
-    pooled = statistics.fmean(min(spread, MOST_SPREAD_SHARE) for spread in spreads.values()) if spreads else 0.0
+    pooled = MOST_SPREAD_SHARE
+    if spreads:
+        pooled = statistics.fmean(min(spread, MOST_SPREAD_SHARE) for spread in spreads.values())
     estimates = []
     for result in results:
-        if result.test not in spreads:
+        if result.test not in timings:
             estimates.append(result)
             continue
         runs = timings[result.test]
         smallest_s = _smallest_s(runs)
         weight = len(runs) - 1
-        spread = (PRIOR_RUNS * pooled + weight * spreads[result.test]) / (PRIOR_RUNS + weight)
+        spread = (PRIOR_RUNS * pooled + weight * spreads.get(result.test, 0.0)) / (PRIOR_RUNS + weight)
         slowness = min(run.probe_s for run in runs) / fastest_probe_s if fastest_probe_s > 0 else 1.0
         shares = (floor_share, spread / len(runs), (slowness - 1) / 2 if slowness > SLOW_RATIO else 0.0)
         estimates.append(
@@ -91,6 +94,7 @@ def estimated(
                 instructions=min((run.instructions for run in runs if run.instructions is not None), default=None),
                 wall_std_s=math.hypot(FLOOR_S, smallest_s * math.hypot(*shares)),
                 runs=len(runs),
+                endings={str(result.verdict): len(runs)},
             )
         )
     return tuple(estimates)

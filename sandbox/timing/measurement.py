@@ -1,11 +1,13 @@
 """Runs one request on one worker: every test, and repeats where its runs do not agree yet.
 
 Repeats of a test are spread over the whole request (round after round over all tests) and not taken back to back,
-because a slow spell of a shared host lasts longer than a few runs. Only tests that succeed are repeated. The request's
-executions are a budget: a test whose runs agree leaves its share to those that do not, and to those near a decision. A
-short probe of fixed work around each repeated run tells a slow core from a slow program.
+because a slow spell of a shared host lasts longer than a few runs. Every execution counts: one that fails fails its
+test, whatever the others did, and the answer says how all of them ended. Tests that have failed are not repeated. The
+executions of a request are a budget: a test whose runs agree leaves its share to those that do not, and to those near a
+decision. A short probe of fixed work around each repeated run tells a slow core from a slow program.
 """
 
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -40,28 +42,45 @@ def measure(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> tuple
         return tuple(TestResult(t, Verdict.COMPILE_ERROR, 0.0, worker=worker.name, detail=error) for t in failed)
     timings: dict[int, list[Timing]] = {}
     results = _first_round(worker, request, suite, tests=tests, timings=timings)
-    if request.repeats == 1:
-        return tuple(results)
-    _repeat(worker, request, suite, timings=timings)
+    results = _repeat(worker, request, suite, results=results, timings=timings)
     floor_share = estimate.FLOOR_SHARE if worker.is_layout_fixed else estimate.RANDOM_LAYOUT_SHARE
     return estimate.estimated(results, timings, fastest_probe_s=worker.fastest_probe_s, floor_share=floor_share)
 
 
-def _repeat(worker: ProgramExecutor, request: RunRequest, suite: Suite, *, timings: dict[int, list[Timing]]) -> None:
-    """Spends the executions that are left, in rounds over the tests that need them."""
+def _repeat(
+    worker: ProgramExecutor,
+    request: RunRequest,
+    suite: Suite,
+    *,
+    results: Sequence[TestResult],
+    timings: dict[int, list[Timing]],
+) -> list[TestResult]:
+    """Spends the executions that are left, in rounds over the tests that need them.
+
+    Returns the results with the verdict of the first execution that failed, where one did, and the number of endings.
+    """
     decisions_s = _decisions_s(request, suite)
     left = (request.repeats - 1) * len(timings)
     executions = dict.fromkeys(timings, 1)
+    failures: dict[int, TestResult] = {}
     while left > 0:
-        needy = estimate.tests_to_repeat(timings, precision=request.precision, decisions_s=decisions_s)
+        steady = {test: runs for test, runs in timings.items() if test not in failures}
+        needy = estimate.tests_to_repeat(steady, precision=request.precision, decisions_s=decisions_s)
         needy = [test for test in needy if executions[test] < estimate.MOST_SHARES * request.repeats][:left]
         if not needy:
-            return
+            break
         left -= len(needy)
         for test, report in _reports(worker, request, suite, sorted(needy)):
             executions[test] += 1
-            if _judged(report, suite, test, request) is Verdict.SUCCESS:
+            verdict = _judged(report, suite, test, request)
+            if verdict is Verdict.SUCCESS:
                 timings[test].append(_timing(report))
+            else:
+                failures[test] = _result(report, test, verdict, worker.name, request)
+    for test, failure in failures.items():
+        endings = {str(Verdict.SUCCESS): len(timings.pop(test)), str(failure.verdict): 1}
+        failures[test] = dataclasses.replace(failure, runs=executions[test], endings=endings)
+    return [failures.get(result.test, result) for result in results]
 
 
 def _decisions_s(request: RunRequest, suite: Suite) -> dict[int, Collection[float]]:
@@ -125,6 +144,7 @@ def _result(report: Mapping[str, object], test: int, verdict: Verdict, worker: s
         peak_memory_bytes=int(report["peak_memory_bytes"]),
         instructions=report["instructions"],
         worker=worker,
+        endings={str(verdict): 1},
         output=verdicts.text_of(report["output"]) if request.returns_output else None,
         detail="" if verdict is Verdict.SUCCESS else str(report["errors"])[-DETAIL_CHARACTERS:],
     )

@@ -25,9 +25,13 @@ def verdict_of(report: Mapping[str, object], *, expected: str | None, checker: s
     A limit that ended the run comes first, then too much output, then how the program exited, then what it printed.
     Output that is not UTF-8 is a wrong output where one is expected.
     """
+    if report["oom_killed"]:
+        return Verdict.MEMORY_LIMIT
     if report["killed_for"]:
         return KILLED_FOR[str(report["killed_for"])]
     if report["exit"] == SIGXCPU or report["wall_s"] >= limits.wall_s:
+        return Verdict.TIME_LIMIT
+    if limits.cpu_s is not None and report["cpu_s"] >= limits.cpu_s:
         return Verdict.TIME_LIMIT
     if report["output_bytes"] > limits.output_bytes or report["exit"] == SIGXFSZ:
         return Verdict.OUTPUT_LIMIT
@@ -49,8 +53,6 @@ def text_of(output: bytes) -> str | None:
 
 
 def _failure_of(report: Mapping[str, object]) -> Verdict:
-    if report["oom_killed"]:
-        return Verdict.MEMORY_LIMIT
     rows = [row for row in str(report["errors"]).splitlines() if row.strip()]
     last = rows[-1] if rows else ""
     return next((verdict for start, verdict in EXCEPTIONS.items() if last.startswith(start)), Verdict.RUNTIME_ERROR)

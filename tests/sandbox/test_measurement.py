@@ -81,8 +81,9 @@ class Machine:
 
     name, fastest_probe_s, is_layout_fixed = "machine", 1.0, True
 
-    def __init__(self, walls_s: list[list[float]]) -> None:
+    def __init__(self, walls_s: list[list[float]], outputs: str = "6" * 99) -> None:
         self._walls_s = [iter(walls) for walls in walls_s]
+        self._outputs = iter(outputs)
         self.rounds: list[list[int]] = []
 
     def compile(self, program, *, language):
@@ -96,9 +97,11 @@ class Machine:
                 "cpu_s": 1.0,
                 "probe_s": 1.0,
                 "killed_for": "",
+                "oom_killed": False,
                 "exit": 0,
-                "output": b"6\n",
+                "output": next(self._outputs).encode(),
                 "output_bytes": 2,
+                "errors": "",
                 "peak_memory_bytes": 0,
                 "instructions": 1000 + len(self.rounds),
             }
@@ -113,6 +116,21 @@ def test_executions_go_where_runs_disagree_and_never_over_the_budget():
     assert machine.rounds == [[0, 1, 2], [0, 1, 2], [2], [2], [2]]
     assert found[2].wall_std_s > 2 * found[0].wall_std_s
     assert [item.instructions for item in found] == [1001] * 3
+
+
+def test_one_execution_that_fails_fails_its_test_and_all_are_counted():
+    machine = Machine([[1.0, 0.001], [1.0, 1.0]], outputs="66" + "76")
+    suite = Suite(inputs=("",) * 2, expected=("6\n",) * 2)
+    found = measurement.measure(machine, RunRequest("print(6)", suite.sha256, repeats=2), suite)
+    assert [item.verdict for item in found] == [Verdict.WRONG_OUTPUT, Verdict.SUCCESS]
+    assert [item.endings for item in found] == [{"success": 1, "wrong_output": 1}, {"success": 2}]
+
+
+def test_a_single_run_does_not_claim_to_be_exact():
+    suite = Suite(inputs=("",), expected=("6\n",))
+    (found,) = measurement.measure(Machine([[1.0]]), RunRequest("print(6)", suite.sha256), suite)
+    low_s, high_s = found.interval_s
+    assert low_s < 0.99 < 1.01 < high_s
 
 
 def test_a_decision_near_a_test_gets_it_more_runs():

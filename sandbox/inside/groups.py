@@ -1,0 +1,165 @@
+"""Inside the isolation boundary: the control group in which programs run, and the meter of their processor time.
+
+A group counts everything that ran in it, whoever reaped it and at whatever priority it ran, and its bounds hold for all
+of it together: pages of files in memory and of daemons as well as those of the program. The engine gives a container
+its groups read-only; the runner, which alone may mount, makes them writable and puts a group for programs below.
+Where no group is to be had (no container, a host without controllers), a counter of the kernel's performance events
+stands in for the processor time, and nothing for the rest.
+"""
+
+import contextlib
+import os
+import struct
+
+from sandbox.inside import clocks, counter, kernel
+
+ROOT = "/sys/fs/cgroup"
+RUNS = "programs"
+# What the kernel calls the same things in the first and in the second version of control groups.
+FIRST = {
+    "cpu": ("cpuacct", "cpuacct.usage"),
+    "memory": ("memory", "memory.usage_in_bytes"),
+    "memory_limit": ("memory", "memory.limit_in_bytes"),
+    "memory_peak": ("memory", "memory.max_usage_in_bytes"),
+    "memory_events": ("memory", "memory.oom_control"),
+    "tasks": ("pids", "pids.current"),
+    "tasks_limit": ("pids", "pids.max"),
+    "tasks_events": ("pids", "pids.events"),
+}
+SECOND = {
+    "cpu": ("", "cpu.stat"),
+    "memory": ("", "memory.current"),
+    "memory_limit": ("", "memory.max"),
+    "memory_peak": ("", "memory.peak"),
+    "memory_events": ("", "memory.events"),
+    "tasks": ("", "pids.current"),
+    "tasks_limit": ("", "pids.max"),
+    "tasks_events": ("", "pids.events"),
+}
+_PERF_COUNT = struct.Struct("=Q")
+SOFTWARE, TASK_CLOCK = 1, 1
+
+
+class Meter:
+    """Processor seconds of everything that a group or a tree of processes has used so far; `kind` names the source."""
+
+    def __init__(self, descriptor: int, kind: str) -> None:
+        self.descriptor = descriptor
+        self.kind = kind
+
+    def moved_to(self, descriptor: int) -> "Meter":
+        """The same meter at another descriptor."""
+        os.dup2(self.descriptor, descriptor)
+        os.close(self.descriptor)
+        return Meter(descriptor, self.kind)
+
+    def read_s(self) -> float:
+        # Asking for its own clock makes the kernel charge what this process used since it was last switched.
+        clocks.own_cpu_s()
+        if self.kind == "task clock":
+            return _PERF_COUNT.unpack(os.read(self.descriptor, _PERF_COUNT.size))[0] * 1e-9
+        text = os.pread(self.descriptor, 64, 0)
+        return int(text) * 1e-9 if self.kind == "cgroup v1" else int(text.split()[1]) * 1e-6
+
+
+class Group:
+    """The control group of programs; what it cannot tell is 0, what it cannot bound is not bounded here."""
+
+    def __init__(self, version: str, folders: dict[str, str], files: dict[str, tuple[str, str]]) -> None:
+        self.version = version
+        self._folders = folders
+        self._files = {
+            name: f"{folders[controller]}/{file}"
+            for name, (controller, file) in files.items()
+            if controller in folders and os.path.exists(f"{folders[controller]}/{file}")
+        }
+        self._bounds: dict[str, int] = {}
+
+    def join(self) -> None:
+        """Puts this process, and with it all that it will fork, into the group."""
+        for folder in self._folders.values():
+            _write(f"{folder}/cgroup.procs", b"0")
+
+    def meter(self) -> Meter | None:
+        path = self._files.get("cpu")
+        return Meter(os.open(path, os.O_RDONLY | os.O_CLOEXEC), self.version) if path else None
+
+    @property
+    def bounds_memory(self) -> bool:
+        return "memory_limit" in self._files
+
+    @property
+    def bounds_tasks(self) -> bool:
+        return "tasks_limit" in self._files
+
+    def number(self, name: str) -> int:
+        """The only number in a file of the group; 0 where there is none."""
+        with contextlib.suppress(OSError, KeyError, ValueError):
+            return int(clocks.said(self._files[name]))
+        return 0
+
+    def events(self, name: str, event: str) -> int:
+        with contextlib.suppress(OSError, KeyError, ValueError):
+            rows = (row.split() for row in clocks.said(self._files[name]).splitlines())
+            return next(int(row[1]) for row in rows if row[0] == event.encode())
+        return 0
+
+    def bound(self, name: str, value: int) -> None:
+        """Sets an upper bound unless it is in force already."""
+        if name in self._files and self._bounds.get(name) != value:
+            # Refused where more is in use already, which the next page that anything asks for will show.
+            with contextlib.suppress(OSError):
+                _write(self._files[name], str(value).encode())
+            self._bounds[name] = value
+
+    def forget_peak(self) -> None:
+        """Lets the peak start anew, where the kernel knows how to; later kernels of version 2 take any text for it."""
+        with contextlib.suppress(OSError, KeyError):
+            _write(self._files["memory_peak"], b"0")
+
+
+def open_group() -> Group | None:
+    """The group for programs below this container's own; None where the kernel or the engine does not allow one."""
+    with contextlib.suppress(OSError):
+        if os.path.exists(f"{ROOT}/cgroup.controllers"):
+            return _second_version()
+        return _first_version()
+    return None
+
+
+def _first_version() -> Group | None:
+    folders = {}
+    for controller in ("memory", "cpuacct", "pids"):
+        with contextlib.suppress(OSError):
+            mounted = os.path.realpath(f"{ROOT}/{controller}")
+            kernel.make_writable(mounted)
+            folders[controller] = f"{mounted}/{RUNS}"
+            os.makedirs(folders[controller], exist_ok=True)
+    return Group("cgroup v1", folders, FIRST) if "cpuacct" in folders else None
+
+
+def _second_version() -> Group:
+    """The runner moves into a leaf of its own: a group that has groups below may hold no process."""
+    kernel.make_writable(ROOT)
+    for name in ("runner", RUNS):
+        os.makedirs(f"{ROOT}/{name}", exist_ok=True)
+    _write(f"{ROOT}/runner/cgroup.procs", b"0")
+    for controller in clocks.said(f"{ROOT}/cgroup.controllers").split():
+        if controller in (b"cpu", b"memory", b"pids"):
+            with contextlib.suppress(OSError):
+                _write(f"{ROOT}/cgroup.subtree_control", b"+" + controller)
+    return Group("cgroup v2", {"": f"{ROOT}/{RUNS}"}, SECOND)
+
+
+def tree_meter(process: int = 0) -> Meter | None:
+    """A meter of a process (0: this one) and of all that it will fork, without a group; None where it is refused."""
+    events = counter.opened(process, kind=SOFTWARE, event=TASK_CLOCK, counts_kernel=True)
+    return Meter(events.descriptor, "task clock") if events else None
+
+
+def _write(path: str, text: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text)
+    finally:
+        os.close(descriptor)
