@@ -5,6 +5,7 @@ marker. Options that are not ours go to Apache Beam. A build that was stopped is
 what the store in the output directory already knows is not executed again.
 """
 
+import argparse
 import dataclasses
 import json
 import pathlib
@@ -20,10 +21,11 @@ from etils import epath
 from beam_pipelines import pipeline, sandbox_session, similarity, storage
 from beam_pipelines.commands import beam_options
 from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
+from beam_pipelines.dmc_optim import features
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Problem, Rejection
 from beam_pipelines.report import card, console, costs, manifest, stage_table
-from beam_pipelines.stages import filterability, split
+from beam_pipelines.stages import filterability, split, tests_only
 from optimrl_jax.errors import UserError, require
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
     rejected = [*storage.read_records(work / pipeline.REJECTIONS), *storage.remove_repeated(work / pipeline.PROBLEMS)]
     kept = [_without_bulk(problem) for problem in storage.read_records(work / pipeline.PROBLEMS)]
     rows = stage_table.stage_rows(stages, rejected, kept=len(kept))
-    console.print_stage_table(rows)
+    console.print_stage_table(rows, has_paper=options.source == stage_table.PAPER_SOURCE)
     require(bool(kept), "--input", options.input, "at least one problem that survives all stages, found none")
     summary = finish_dataset(options, [*kept, *rejected], rows=rows, work=work)
     work.rmtree()
@@ -75,7 +77,10 @@ def finish_dataset(
     output = pathlib.Path(options.output)
     kept = [record for record in records if isinstance(record, Problem)]
     splits = decide_splits(options, kept)
-    directory = dmc_optim.prepare_dataset(output, records_directory=work / pipeline.PROBLEMS, splits=splits)
+    about = dmc_optim.AboutDataset(options.name, options.version, card.license_of(options), options.homepage)
+    directory = dmc_optim.prepare_dataset(
+        output, records_directory=work / pipeline.PROBLEMS, splits=splits, about=about
+    )
     _write_traces(output / TRACES, records, splits=splits)
     spent = costs.total_spent(record.trace for record in records)
     store = output / STORE
@@ -90,8 +95,16 @@ def finish_dataset(
     states = [dict(state) for state in dict.fromkeys(problem.measured_under for problem in kept)]
     origin = manifest.build_manifest(options, splits=counts, measured_under=states, cost=cost)
     (output / "manifest.json").write_text(json.dumps(origin, indent=2))
-    (output / "README.md").write_text(card.dataset_card(origin, stages=[row.stage for row in rows]))
-    return {"sandbox": spent, "splits": counts, "stages": [dataclasses.asdict(row) for row in rows]}
+    header = card.hub_header(
+        origin, features=card.feature_types(features.example_features()), sizes=dmc_optim.split_bytes(directory)
+    )
+    (output / "README.md").write_text(header + card.dataset_card(origin, stages=[row.stage for row in rows]))
+    return {
+        "source": options.source,
+        "sandbox": spent,
+        "splits": counts,
+        "stages": [dataclasses.asdict(row) for row in rows],
+    }
 
 
 def parse_options(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
@@ -99,7 +112,11 @@ def parse_options(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
     parser = ArgumentParser(prog="build_dataset", description="Builds DMC-Optim from raw problems.", allow_abbrev=False)
     for field in dataclasses.fields(BuildOptions):
         meaning = field.metadata["meaning"].replace("%", "%%")
-        parser.add_argument(f"--{field.name}", type=field.type, default=field.default, help=meaning)
+        if field.type is bool:
+            switch = argparse.BooleanOptionalAction
+            parser.add_argument(f"--{field.name}", action=switch, default=field.default, help=meaning)
+        else:
+            parser.add_argument(f"--{field.name}", type=field.type, default=field.default, help=meaning)
     known, rest = parser.parse_known_args(arguments)
     values = vars(known)
     if values["source"] == "mini":
@@ -130,7 +147,8 @@ def run_pipeline(options: BuildOptions, beam_arguments: Sequence[str], *, work: 
     source = pipeline.SOURCES[options.source](options)
     steps = pipeline.pipeline_stages(options, sandbox)
     try:
-        _require_sandbox(sandbox)
+        if any(step.needs_sandbox for step in steps):
+            _require_sandbox(sandbox)
         root = beam.Pipeline(runner=beam_runner(beam_arguments), options=beam_options(beam_arguments))
         pipeline.assemble_pipeline(root, source, steps=steps, directory=work)
         root.run().wait_until_finish()
@@ -179,7 +197,10 @@ def decide_splits(options: BuildOptions, kept: Sequence[Problem]) -> dict[str, s
         for problem in kept
         if problem.split == filterability.FILTERABLE
     ]
-    splits = {problem.id: filterability.NON_FILTERABLE for problem in kept}
+    splits = {
+        problem.id: problem.split if problem.split == tests_only.EVALUATION else filterability.NON_FILTERABLE
+        for problem in kept
+    }
     return splits | split.assign_splits(members, test_share=options.test_share, seed=options.seed)
 
 

@@ -1,8 +1,10 @@
 """Edge: `python -m beam_pipelines.export_parquet --dataset=D --output=DIR`: the dataset as Parquet, a file a split.
 
-For tools that read no ArrayRecord. Names and types are those of the examples; matrices are lists of rows.
+For tools that read no ArrayRecord, and for hubs: `datasets.load_dataset(DIR)` finds the splits by the card beside them.
+Names and types are those of the examples; matrices are lists of rows.
 """
 
+import json
 import pathlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +16,7 @@ import tensorflow_datasets as tfds
 
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import VIEWS
 from beam_pipelines.inspect_dataset import finished_dataset
+from beam_pipelines.report import card
 from optimrl_jax.errors import UserError, require
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.user_paths import existing_path
@@ -31,9 +34,28 @@ def main(arguments: Sequence[str]) -> None:
     require(bool(values.output), "--output", values.output, "a directory")
     output = pathlib.Path(values.output)
     output.mkdir(parents=True, exist_ok=True)
+    counts = {}
     for split in sorted(set(builder.info.splits) - set(VIEWS)):
-        count = export_split(builder, split, path=output / f"{split}.parquet")
-        print(f"{output / split}.parquet: {count} problems")
+        counts[split] = export_split(builder, split, path=output / f"{split}.parquet")
+        print(f"{output / split}.parquet: {counts[split]} problems")
+    write_card(pathlib.Path(values.dataset), output, counts=counts, info=builder.info)
+
+
+def write_card(
+    dataset: pathlib.Path, output: pathlib.Path, *, counts: Mapping[str, int], info: tfds.core.DatasetInfo
+) -> None:
+    """Put the dataset's card beside the files, with a header that says which file is which split.
+
+    Without it, hubs take the split from the names of the files, and would call rl_train train.
+    """
+    manifest = json.loads((dataset / "manifest.json").read_text()) | {"splits": dict(counts)}
+    header = card.hub_header(
+        manifest,
+        features=card.feature_types(info.features),
+        sizes={split: info.splits[split].num_bytes for split in counts},
+        data_files={split: f"{split}.parquet" for split in counts},
+    )
+    (output / "README.md").write_text(header + card.without_header((dataset / "README.md").read_text()))
 
 
 def export_split(builder: tfds.core.DatasetBuilder, split: str, *, path: pathlib.Path) -> int:

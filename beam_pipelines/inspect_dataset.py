@@ -15,7 +15,7 @@ import tensorflow_datasets as tfds
 from beam_pipelines.build_dataset import COMPLETE, TRACES
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import NAME
 from beam_pipelines.report import console, dataset_statistics, figures, standings
-from beam_pipelines.report.stage_table import StageRow
+from beam_pipelines.report.stage_table import PAPER_SOURCE, StageRow
 from optimrl_jax.errors import UserError, require
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.user_paths import existing_path
@@ -74,6 +74,7 @@ def inspect_examples(
     """Everything the tables show, as plain values; percentiles of references are in percent, 0 fastest."""
     return {
         "problems": len(examples),
+        "source": build["source"],
         "splits": build["splits"],
         "stages": build["stages"],
         "filterability": dataset_statistics.filterability_table(examples),
@@ -111,7 +112,8 @@ def draw_figures(
 
 def print_summary(summary: Mapping) -> None:
     """Prints the stage table, filterability, durations, tails, pass rates and standings."""
-    console.print_stage_table([StageRow(**row) for row in summary["stages"]])
+    has_paper = summary["source"] == PAPER_SOURCE
+    console.print_stage_table([StageRow(**row) for row in summary["stages"]], has_paper=has_paper)
     console.print_figures("problems that durations (or lengths) can filter", summary["filterability"], form="{:d}")
     title = "the same with the paper's base of 65 ms a run"
     console.print_figures(title, summary["filterability_with_base"], form="{:d}")

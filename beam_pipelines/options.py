@@ -5,12 +5,16 @@ Frozen and made of plain values, so that it pickles into workers and is written 
 
 import dataclasses
 
-from optimrl_jax.jobs.checked_fields import INNER_SHARE, NOT_NEGATIVE, POSITIVE, POSITIVE_SHARE, Check, setting
+from optimrl_jax.jobs.checked_fields import INNER_SHARE, NOT_NEGATIVE, POSITIVE, POSITIVE_SHARE, SHARE, Check, setting
 
 KNOWN_LANGUAGES = ("python3", "pypy3", "cpp", "java")
 LANGUAGES: Check = (
     lambda value: bool(value) and set(value.split(",")) <= set(KNOWN_LANGUAGES),
     f"some of {','.join(KNOWN_LANGUAGES)}",
+)
+VERSION: Check = (
+    lambda value: [part.isdecimal() for part in value.split(".")] == [True] * 3,
+    "three whole numbers with points between them",
 )
 JUDGES: Check = (lambda value: value in ("reject", "compare"), "reject or compare")
 
@@ -24,7 +28,16 @@ class BuildOptions:
     split: str = setting("", "split of the input to read, where it has several; all: mix them")
     languages: str = setting("python3", "comma-separated languages of solutions: python3, pypy3, cpp, java", LANGUAGES)
     special_judges: str = setting("reject", "problems with a checker of their own: reject, or compare outputs", JUDGES)
+    tests_only: bool = setting(False, "statements and tests alone, as an evaluation needs them: no program is run")
+    min_correct: int = setting(5, "gate: correct solutions that must be left of a problem (paper: 5)", POSITIVE)
+    min_incorrect: int = setting(1, "gate: incorrect solutions that must be left of a problem", NOT_NEGATIVE)
+    max_correct_drop: float = setting(0.25, "gate: share of correct solutions lost to added tests at most", SHARE)
+    max_false_positive: float = setting(0.05, "gate: share of incorrect solutions that pass at most", SHARE)
     output: str = setting("", "directory of the dataset")
+    name: str = setting("DMC-Optim", "name of the dataset in its metadata and on its card")
+    version: str = setting("1.0.0", "version of the dataset, as MAJOR.MINOR.PATCH", VERSION)
+    license: str = setting("", "identifier of the dataset's licence, such as cc-by-4.0; empty: that of its source")
+    homepage: str = setting("", "address under which the dataset is described")
     work: str = setting("", "directory of finished records that all workers can write; empty: work in the output")
     generators: str = setting("", "JSON or JSON Lines file with input generators by problem")
     evaluation_sets: str = setting("", "comma-separated JSON Lines or Parquet files that the corpus must not contain")

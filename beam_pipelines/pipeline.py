@@ -35,6 +35,7 @@ from beam_pipelines.stages import (
     generate,
     labels,
     non_empty,
+    tests_only,
     thresholds,
     timing,
 )
@@ -55,7 +56,6 @@ SOURCES: dict[str, Source] = {
     "packages": problem_packages.read_packages,
     "polygon": polygon.read_polygon,
 }
-ROUNDS = (thresholds.CORRECTNESS, thresholds.OPTIMIZATION)
 PROBLEMS = "problems"
 REJECTIONS = "rejections"
 
@@ -74,14 +74,19 @@ def sandbox_connection(options: BuildOptions, *, store: str) -> Connection:
 def pipeline_stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
     """The stages in the order in which a problem passes them."""
     held_out = deduplicate.evaluation_set(evaluation_sets.read_evaluation_sets(options.evaluation_sets))
-    steps = [
-        deduplicate.deduplicate_stage(held_out, similar=options.similar),
+    steps = [deduplicate.deduplicate_stage(held_out, similar=options.similar)]
+    if options.tests_only:
+        return [*steps, tests_only.tests_only_stage(max_original_tests=options.max_original_tests)]
+    steps += [
         labels.labels_stage(
-            max_solutions=options.max_solutions, max_original_tests=options.max_original_tests, seed=options.seed
+            max_solutions=options.max_solutions,
+            max_original_tests=options.max_original_tests,
+            min_incorrect=options.min_incorrect,
+            seed=options.seed,
         ),
-        validation.validate_stage(sandbox, min_correct=voting.MIN_AGREEING),
+        validation.validate_stage(sandbox, min_correct=voting.MIN_AGREEING, min_incorrect=options.min_incorrect),
     ]
-    for filters in ROUNDS:
+    for filters in thresholds.with_gates(options):
         campaign = generate.GenerationCampaign(
             thresholds=filters,
             calls=options.calls,

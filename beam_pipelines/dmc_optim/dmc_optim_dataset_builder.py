@@ -1,10 +1,12 @@
 """Edge: the TFDS builder `dmc_optim` (ArrayRecord, no TensorFlow): a finished build's problems become a dataset.
 
-Three splits hold the examples: rl_train, rl_test and non_filterable. The views `filterable` (the first two) and
-`cleaned` (all three) are further names for the same files, so that they cost no storage.
+Three splits hold the examples: rl_train, rl_test and non_filterable; a build of tests alone has the one split
+evaluation. The views `filterable` (rl_train and rl_test) and `cleaned` (everything) are further names for the same
+files, so that they cost no storage.
 """
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
@@ -20,25 +22,50 @@ from beam_pipelines.dmc_optim import features
 from beam_pipelines.records import Problem
 
 NAME = "dmc_optim"
-VIEWS = {"filterable": ("rl_train", "rl_test"), "cleaned": ("rl_train", "rl_test", "non_filterable")}
+VIEWS = {"filterable": ("rl_train", "rl_test"), "cleaned": ("rl_train", "rl_test", "non_filterable", "evaluation")}
+DEFAULT_VERSION = "1.0.0"
+
+
+@dataclasses.dataclass(frozen=True)
+class AboutDataset:
+    """What a dataset says of itself to whoever finds it: name, version, identifier of its licence, address."""
+
+    name: str = "DMC-Optim"
+    version: str = DEFAULT_VERSION
+    license: str = ""
+    homepage: str = ""
 
 
 class Builder(tfds.core.GeneratorBasedBuilder):
     """Reads the records under `records_directory` and puts each problem into the split that `splits` names."""
 
-    VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES = {"1.0.0": "First layout."}  # noqa: RUF012 (the name and the type are the library's)
+    VERSION = tfds.core.Version(DEFAULT_VERSION)
+    RELEASE_NOTES = {DEFAULT_VERSION: ""}  # noqa: RUF012 (the name and the type are the library's)
     name = NAME
 
     def __init__(
-        self, *, records_directory: str = "", splits: Mapping[str, str] | None = None, **kwargs: object
+        self,
+        *,
+        records_directory: str = "",
+        splits: Mapping[str, str] | None = None,
+        about: AboutDataset | None = None,
+        **kwargs: object,
     ) -> None:
         self._records_directory = records_directory
         self._splits = dict(splits or {})
+        self._about = about or AboutDataset()
+        # The version is that of what is published, not that of this class.
+        self.VERSION = tfds.core.Version(self._about.version)
+        self.RELEASE_NOTES = {self._about.version: self._about.name}
         super().__init__(**kwargs)
 
     def _info(self) -> tfds.core.DatasetInfo:
-        return self.dataset_info_from_configs(features=features.example_features(), disable_shuffling=True)
+        return self.dataset_info_from_configs(
+            homepage=self._about.homepage or None,
+            license=self._about.license,
+            features=features.example_features(),
+            disable_shuffling=True,
+        )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         del dl_manager
@@ -53,12 +80,27 @@ class Builder(tfds.core.GeneratorBasedBuilder):
 
 
 def prepare_dataset(
-    output: pathlib.Path, *, records_directory: epath.PathLike, splits: Mapping[str, str]
+    output: pathlib.Path,
+    *,
+    records_directory: epath.PathLike,
+    splits: Mapping[str, str],
+    about: AboutDataset | None = None,
 ) -> pathlib.Path:
-    """Writes the dataset below `output`, views included, and returns its directory. An older one there is replaced."""
+    """Write the dataset below `output`, views included, and return its directory; an older one there is replaced.
+
+    Args:
+      output: directory of the build.
+      records_directory: where the finished records of the problems lie.
+      splits: problem id -> name of its split.
+      about: what TFDS keeps of the dataset's name, version, licence and address.
+    """
     shutil.rmtree(output / NAME, ignore_errors=True)
     builder = Builder(
-        data_dir=output, file_format="array_record", records_directory=str(records_directory), splits=splits
+        data_dir=output,
+        file_format="array_record",
+        records_directory=str(records_directory),
+        splits=splits,
+        about=about,
     )
     tfds.disable_progress_bar()
     # The library announces its steps on standard output, which belongs to the tables of the job.
@@ -98,6 +140,12 @@ def dataset_bytes(directory: pathlib.Path) -> int:
     """Bytes that a dataset takes; a file that several splits name counts once."""
     files = {stat.st_ino: stat.st_size for stat in (path.stat() for path in directory.iterdir())}
     return sum(files.values())
+
+
+def split_bytes(directory: pathlib.Path) -> dict[str, int]:
+    """Return the bytes of the examples of every split and view of a prepared dataset."""
+    info = json.loads((directory / "dataset_info.json").read_text())
+    return {split["name"]: int(split["numBytes"]) for split in info["splits"]}
 
 
 def shard_name(split: str, index: int, count: int) -> str:

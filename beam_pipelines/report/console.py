@@ -12,12 +12,14 @@ from beam_pipelines.report.stage_table import PAPER_KEPT, StageRow
 _CONSOLE = Console(width=None if sys.stdout.isatty() else 120)
 
 
-def print_stage_table(rows: Sequence[StageRow]) -> None:
-    """What each stage kept and why the others went, beside what the paper's build kept there."""
-    table = Table("stage", "kept", "rejected", "paper kept", "reasons", title="what each stage kept")
+def print_stage_table(rows: Sequence[StageRow], *, has_paper: bool) -> None:
+    """Print what each stage kept and why the others went, beside what the paper's build kept there if it compares."""
+    headings = ["stage", "kept", "rejected", *(["paper kept"] if has_paper else []), "reasons"]
+    table = Table(*headings, title="what each stage kept")
     for row in rows:
         reasons = ", ".join(f"{reason} {count}" for reason, count in row.reasons.items())
-        table.add_row(row.stage, str(row.kept), str(row.rejected), str(PAPER_KEPT.get(row.stage, "")), reasons)
+        paper = [str(PAPER_KEPT.get(row.stage, ""))] if has_paper else []
+        table.add_row(row.stage, str(row.kept), str(row.rejected), *paper, reasons)
     _CONSOLE.print(table)
 
 

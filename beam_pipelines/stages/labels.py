@@ -15,15 +15,19 @@ from beam_pipelines.stages.stage import Stage
 NAME = "labels"
 
 
-def labels_stage(*, max_solutions: int, max_original_tests: int, seed: int) -> Stage:
+def labels_stage(*, max_solutions: int, max_original_tests: int, min_incorrect: int, seed: int) -> Stage:
     decide = functools.partial(
-        require_both_labels, max_solutions=max_solutions, max_original_tests=max_original_tests, seed=seed
+        require_both_labels,
+        max_solutions=max_solutions,
+        max_original_tests=max_original_tests,
+        min_incorrect=min_incorrect,
+        seed=seed,
     )
     return Stage(NAME, decide)
 
 
 def require_both_labels(
-    problem: Problem, *, max_solutions: int = 0, max_original_tests: int = 0, seed: int = 0
+    problem: Problem, *, max_solutions: int = 0, max_original_tests: int = 0, min_incorrect: int = 1, seed: int = 0
 ) -> Problem | Rejection:
     """Keeps problems with correct and incorrect solutions and with tests; 0 means no cap.
 
@@ -35,7 +39,7 @@ def require_both_labels(
     problem = dataclasses.replace(problem, solutions=usable)
     if not usable:
         return rejection_of(problem, NAME, reason="only_python2" if python2 else "no_solutions")
-    if not problem.incorrect:
+    if not problem.incorrect and min_incorrect:
         return rejection_of(problem, NAME, reason="correct_only")
     if not problem.correct:
         return rejection_of(problem, NAME, reason="incorrect_only")

@@ -35,6 +35,11 @@ class Stage(beam.PTransform):
         self._decide = decide
         self._connection = connection
 
+    @property
+    def needs_sandbox(self) -> bool:
+        """Whether the stage runs programs."""
+        return self._connection is not None
+
     def expand(self, problems: beam.PCollection):
         step = _Apply(self._name, self._decide, self._connection)
         return problems | f"decide {self._name}" >> beam.ParDo(step).with_outputs(REJECTED, main=KEPT)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from beam_pipelines.options import BuildOptions
 from optimrl_jax.arrays import TestKind
 
 
@@ -56,3 +57,20 @@ OPTIMIZATION = Thresholds(
     failure_removal_cap=0.30,
     reclassifies_incorrect=False,
 )
+
+
+def with_gates(options: BuildOptions) -> tuple[Thresholds, Thresholds]:
+    """Return the thresholds of both rounds with the gates that a build asks for; its defaults are the paper's."""
+    correctness = dataclasses.replace(
+        CORRECTNESS,
+        min_correct=options.min_correct,
+        min_incorrect=options.min_incorrect,
+        max_correct_drop=options.max_correct_drop,
+        max_false_positive=options.max_false_positive,
+    )
+    optimization = dataclasses.replace(
+        OPTIMIZATION,
+        min_incorrect=min(OPTIMIZATION.min_incorrect, options.min_incorrect),
+        max_correct_drop=options.max_correct_drop,
+    )
+    return correctness, optimization

@@ -13,17 +13,21 @@ from beam_pipelines.stages.stage import Stage
 NAME = "validate"
 
 
-def validate_stage(connection: Connection, *, min_correct: int) -> Stage:
-    return Stage(NAME, functools.partial(validate, min_correct=min_correct), connection=connection)
+def validate_stage(connection: Connection, *, min_correct: int, min_incorrect: int) -> Stage:
+    decide = functools.partial(validate, min_correct=min_correct, min_incorrect=min_incorrect)
+    return Stage(NAME, decide, connection=connection)
 
 
-def validate(problem: Problem, session: SandboxSession, *, min_correct: int) -> Problem | Rejection:
+def validate(
+    problem: Problem, session: SandboxSession, *, min_correct: int, min_incorrect: int = 1
+) -> Problem | Rejection:
     """Runs every solution on the original tests and lets `confirmed` decide."""
     runs = session.run(problem.solutions, problem.tests, checker=problem.checker, stops_early=True)
-    return confirm_labels(dataclasses.replace(problem, executions=runs.executions), min_correct=min_correct)
+    ran = dataclasses.replace(problem, executions=runs.executions)
+    return confirm_labels(ran, min_correct=min_correct, min_incorrect=min_incorrect)
 
 
-def confirm_labels(problem: Problem, *, min_correct: int) -> Problem | Rejection:
+def confirm_labels(problem: Problem, *, min_correct: int, min_incorrect: int = 1) -> Problem | Rejection:
     """Keep the solutions whose label the executions on the original tests confirm.
 
     App. B, stage 3: correct solutions that fail a test leave the pool; incorrect solutions stay as negative controls
@@ -40,7 +44,7 @@ def confirm_labels(problem: Problem, *, min_correct: int) -> Problem | Rejection
     if len(left.correct) < min_correct:
         detail = f"{len(left.correct)} of {before} correct solutions pass"
         return rejection_of(left, NAME, reason="few_confirmed_correct", detail=detail)
-    if not left.incorrect:
+    if not left.incorrect and min_incorrect:
         detail = f"{broken.sum()} incorrect solutions do not compile"
         return rejection_of(left, NAME, reason="no_incorrect_left", detail=detail)
     passing = int(verdicts.passes_all_tests(left)[verdicts.is_label(left, Label.INCORRECT)].sum())

@@ -115,7 +115,10 @@ def test_a_parquet_export_holds_the_same(dataset, tmp_path):
     arguments = [f"--dataset={dataset}", f"--output={tmp_path / 'parquet'}"]
     assert run_command(export_parquet.main, arguments, name="export_parquet") == 0
     signal.signal(signal.SIGTERM, before)
-    tables = [pyarrow.parquet.read_table(path).to_pylist() for path in sorted((tmp_path / "parquet").iterdir())]
+    tables = [pyarrow.parquet.read_table(path).to_pylist() for path in sorted((tmp_path / "parquet").glob("*.parquet"))]
+    card = (tmp_path / "parquet" / "README.md").read_text()
+    assert "path: non_filterable.parquet" in card or "path: rl_train.parquet" in card
+    assert card.count("pretty_name") == 1
     exported = {row["id"]: row for table in tables for row in table}
     assert set(exported) == set(read_rows(dataset))
     for name, row in read_rows(dataset).items():
@@ -192,3 +195,23 @@ def test_a_killed_build_goes_on_from_its_store_to_the_same_dataset(corpus, datas
         name: without_durations(row) for name, row in second.items()
     }
     assert len(after) == len(answers_of(dataset / "executions.sqlite"))
+
+
+def test_a_set_without_solutions_becomes_an_evaluation_split_and_runs_nothing(tmp_path):
+    rows = [planted.as_object(planted.problem(f"p{n}", statement=f"Add the numbers of list {n}.")) for n in range(3)]
+    path = tmp_path / "set.jsonl"
+    path.write_text("".join(json.dumps({**row, "solutions": []}) + "\n" for row in rows))
+    output = tmp_path / "dataset"
+    about = ("--name=My set", "--version=2.1.0", "--license=cc0-1.0", "--homepage=https://example.org")
+    run_quietly("--source=jsonl", f"--input={path}", f"--output={output}", "--tests_only", "--similar=1", *about)
+    found = read_rows(output, "evaluation")
+    assert set(found) == {"p0", "p1", "p2"}
+    assert set(read_rows(output)) == set(found)
+    row = found["p0"]
+    assert (len(row["test_input"]), row["duration_s"].shape[1], len(row["reference_program"])) == (2, 0, 0)
+    assert json.loads((output / "summary.json").read_text())["sandbox"]["executions"] == 0
+    (directory,) = (output / "dmc_optim").iterdir()
+    info = json.loads((directory / "dataset_info.json").read_text())
+    assert (directory.name, info["releaseNotes"]) == ("2.1.0", {"2.1.0": "My set"})
+    assert info["redistributionInfo"]["license"] == "cc0-1.0"
+    assert info["location"]["urls"] == ["https://example.org"]

@@ -2,6 +2,8 @@
 
 import pytest
 
+from beam_pipelines.options import BuildOptions
+from beam_pipelines.stages import thresholds
 from beam_pipelines.stages.labels import require_both_labels
 from tests.beam_pipelines import planted
 
@@ -21,6 +23,19 @@ PYTHON2 = "print raw_input()"
 )
 def test_a_problem_without_controls_goes_with_a_reason(parts, reason):
     assert require_both_labels(planted.problem(**parts)).reason == reason
+
+
+def test_a_build_may_do_without_negative_controls():
+    problem = planted.problem(incorrect=())
+    assert require_both_labels(problem, min_incorrect=0).correct == problem.correct
+
+
+def test_gates_are_those_of_the_paper_unless_a_build_moves_them():
+    assert thresholds.with_gates(BuildOptions()) == (thresholds.CORRECTNESS, thresholds.OPTIMIZATION)
+    moved = BuildOptions(min_correct=2, min_incorrect=0, max_correct_drop=0.5, max_false_positive=0.1)
+    correctness, optimization = thresholds.with_gates(moved)
+    assert (correctness.min_correct, correctness.min_incorrect, correctness.max_false_positive) == (2, 0, 0.1)
+    assert (optimization.min_correct, optimization.min_incorrect, optimization.max_correct_drop) == (1, 0, 0.5)
 
 
 def test_python_2_programs_are_left_out_and_counted():

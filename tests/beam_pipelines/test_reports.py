@@ -2,6 +2,10 @@
 
 import dataclasses
 
+import yaml
+
+from beam_pipelines import pipeline
+from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Rejection, StageCount
 from beam_pipelines.report import card, costs, stage_table
 
@@ -30,13 +34,44 @@ def test_costs_add_up_over_stages_and_scale_with_problems():
     )
 
 
+MANIFEST = {
+    "options": {
+        "source": "code_contests",
+        "repeats": 3,
+        "name": "My set",
+        "version": "2.1.0",
+        "license": "",
+        "homepage": "https://example.org",
+    },
+    "splits": {"rl_train": 7, "rl_test": 3},
+    "revision": "abc",
+    "measured_under": [{"host": "here"}],
+}
+FEATURES = {"id": ("string", 0), "test_input": ("string", 1), "duration_s": ("float32", 2)}
+
+
 def test_the_card_names_licence_splits_and_what_measured():
-    manifest = {
-        "options": {"source": "code_contests", "repeats": 3},
-        "splits": {"rl_train": 7},
-        "revision": "abc",
-        "measured_under": [{"host": "here"}],
-    }
-    text = card.dataset_card(manifest, stages=["read", "time"])
-    for part in ("CC BY 4.0", "| rl_train | 7 |", "Revision abc", "read, time", "host here"):
+    text = card.dataset_card(MANIFEST, stages=["read", "time"])
+    for part in ("My set", "CC BY 4.0", "| rl_train | 7 |", "Revision abc", "read, time", "host here"):
         assert part in text
+
+
+def test_the_header_of_the_card_is_what_hubs_read():
+    sizes, files = {"rl_train": 70, "rl_test": 30}, {"rl_train": "rl_train.parquet"}
+    header = card.hub_header(MANIFEST, features=FEATURES, sizes=sizes, data_files=files)
+    (value,) = filter(None, yaml.safe_load_all(header))
+    assert (value["license"], value["pretty_name"], value["size_categories"]) == ("cc-by-4.0", "My set", ["n<1K"])
+    assert value["dataset_info"]["features"] == [
+        {"name": "id", "dtype": "string"},
+        {"name": "test_input", "sequence": "string"},
+        {"name": "duration_s", "sequence": {"sequence": "float32"}},
+    ]
+    assert value["dataset_info"]["splits"][1] == {"name": "rl_test", "num_bytes": 30, "num_examples": 3}
+    assert value["configs"][0]["data_files"] == [{"split": "rl_train", "path": "rl_train.parquet"}]
+    assert card.without_header(header + "# Card\n") == card.without_header("# Card\n") == "# Card\n"
+
+
+def test_every_source_has_a_licence_to_name():
+    assert set(card.LICENCES) == set(pipeline.SOURCES)
+    assert card.license_of(BuildOptions(source="mini")) == "apache-2.0"
+    assert card.license_of(BuildOptions(source="mini", license="cc0-1.0")) == "cc0-1.0"
