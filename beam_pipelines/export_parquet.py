@@ -52,7 +52,7 @@ def write_card(
     header = card.hub_header(
         manifest,
         features=card.feature_types(info.features),
-        sizes={split: info.splits[split].num_bytes for split in counts},
+        sizes={split: int(info.splits[split].num_bytes) for split in counts},
         data_files={split: f"{split}.parquet" for split in counts},
     )
     (output / "README.md").write_text(header + card.without_header((dataset / "README.md").read_text()))

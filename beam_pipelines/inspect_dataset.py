@@ -74,7 +74,7 @@ def inspect_examples(
     """Everything the tables show, as plain values; percentiles of references are in percent, 0 fastest."""
     return {
         "problems": len(examples),
-        "source": build["source"],
+        "source": build.get("source", ""),
         "splits": build["splits"],
         "stages": build["stages"],
         "filterability": dataset_statistics.filterability_table(examples),

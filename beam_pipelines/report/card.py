@@ -81,7 +81,13 @@ def _type_name(dtype: object) -> str:
     return "string" if dtype in (np.str_, np.object_) else np.dtype(dtype).name
 
 
-def hub_header(manifest: Mapping, *, features: FeatureTypes, data_files: Mapping[str, str] | None = None) -> str:
+def hub_header(
+    manifest: Mapping,
+    *,
+    features: FeatureTypes,
+    sizes: Mapping[str, int],
+    data_files: Mapping[str, str] | None = None,
+) -> str:
     """Return the YAML header of a card, between its two lines of dashes.
 
     Args:

@@ -12,7 +12,7 @@ from beam_pipelines.report.stage_table import PAPER_KEPT, StageRow
 _CONSOLE = Console(width=None if sys.stdout.isatty() else 120)
 
 
-def print_stage_table(rows: Sequence[StageRow], *, has_paper: bool) -> None:
+def print_stage_table(rows: Sequence[StageRow], *, has_paper: bool = False) -> None:
     """Print what each stage kept and why the others went, beside what the paper's build kept there if it compares."""
     headings = ["stage", "kept", "rejected", *(["paper kept"] if has_paper else []), "reasons"]
     table = Table(*headings, title="what each stage kept")

@@ -205,9 +205,9 @@ def test_a_set_without_solutions_becomes_an_evaluation_split_and_runs_nothing(tm
     about = ("--name=My set", "--version=2.1.0", "--license=cc0-1.0", "--homepage=https://example.org")
     run_quietly("--source=jsonl", f"--input={path}", f"--output={output}", "--tests_only", "--similar=1", *about)
     found = read_rows(output, "evaluation")
-    assert set(found) == {"p0", "p1", "p2"}
+    assert set(found) == {"planted/p0", "planted/p1", "planted/p2"}
     assert set(read_rows(output)) == set(found)
-    row = found["p0"]
+    row = found["planted/p0"]
     assert (len(row["test_input"]), row["duration_s"].shape[1], len(row["reference_program"])) == (2, 0, 0)
     assert json.loads((output / "summary.json").read_text())["sandbox"]["executions"] == 0
     (directory,) = (output / "dmc_optim").iterdir()
