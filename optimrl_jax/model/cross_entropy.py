@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from optimrl_jax.distributed import sharding
 from optimrl_jax.model import decoder
 
 Sums = dict[str, Float[Array, ""]]
@@ -33,6 +34,9 @@ class Scores(typing.NamedTuple):
 # Sums over tokens of scores and of what else is known of each token; "loss" is what gradients are taken of. A token all
 # of whose known values are 0 adds nothing.
 Objective = Callable[[Scores, PerToken], Sums]
+
+# Where the chunks of hidden states, the table and what is known of tokens lie while they are scanned.
+_PLACES = "chunks", "everywhere", "chunks"
 
 
 def dense_objective(
@@ -57,7 +61,8 @@ def dense_objective(
     Returns:
       What `objective` returns, float32.
     """
-    return objective(_scored(decoder.logits(params, hidden) / temperature, targets).scores, known)
+    logits = sharding.constrain(decoder.logits(params, hidden), "scores")
+    return objective(_scored(logits / temperature, targets).scores, known)
 
 
 def chunked_objective(
@@ -74,10 +79,12 @@ def chunked_objective(
 
     Rows are cut along the token axis, so that a row axis spread over devices stays where it is. `chunk` need not divide
     the row. Products accumulate in float32, as does the gradient of the table over the chunks. Only "loss" has one.
+    On a mesh the table is gathered once and its gradient is summed once, not in each chunk, and devices that share a
+    row divide its chunks among themselves.
     """
     is_tied = "unembedding" not in params
     table = params["embedding"] if is_tied else params["unembedding"]
-    padding = -hidden.shape[1] % chunk
+    padding = -hidden.shape[1] % (chunk * sharding.axis_size("tensor"))
 
     def cut(x: Array) -> Array:
         padded = jnp.pad(x, ((0, 0), (0, padding), *[(0, 0)] * (x.ndim - 2)))
@@ -97,13 +104,9 @@ def _chunked(
     axes: str,
 ) -> Sums:
     """`axes` names those of the table, "vw" (the embedding) or "wv" (an output layer of its own)."""
-    narrow = table.astype(hidden.dtype)
-
-    def advance(_: None, part: tuple[Array, tuple[Array, PerToken]]) -> tuple[None, Sums]:
-        part_hidden, (targets, known) = part
-        return None, objective(_scored(_logits(part_hidden, narrow, axes) / temperature, targets).scores, known)
-
-    return jax.tree.map(jnp.sum, jax.lax.scan(advance, None, (hidden, parts))[1])
+    scan = functools.partial(_scan_sums, objective=objective, temperature=temperature, axes=axes)
+    on_devices = sharding.map_devices(scan, inputs=_PLACES, outputs=sharding.Summed("everywhere"))
+    return on_devices(hidden, table.astype(hidden.dtype), parts)
 
 
 def _forward(
@@ -114,13 +117,32 @@ def _forward(
     temperature: float,
     axes: str,
 ) -> tuple[Sums, tuple[Array, Array]]:
+    scan = functools.partial(_scan_gradients, objective=objective, temperature=temperature, axes=axes)
+    places = sharding.Summed("everywhere"), "chunks", sharding.Summed("head_gradient")
+    on_devices = sharding.map_devices(scan, inputs=_PLACES, outputs=places)
+    sums, hidden_grad, table_grad = on_devices(hidden, table.astype(hidden.dtype), parts)
+    return sums, (hidden_grad, jnp.einsum(f"wv->{axes}", table_grad).astype(table.dtype))
+
+
+def _scan_sums(
+    hidden: Array, table: Array, parts: tuple[Array, PerToken], *, objective: Objective, temperature: float, axes: str
+) -> Sums:
+    def advance(_: None, part: tuple[Array, tuple[Array, PerToken]]) -> tuple[None, Sums]:
+        part_hidden, (targets, known) = part
+        return None, objective(_scored(_logits(part_hidden, table, axes) / temperature, targets).scores, known)
+
+    return jax.tree.map(jnp.sum, jax.lax.scan(advance, None, (hidden, parts))[1])
+
+
+def _scan_gradients(
+    hidden: Array, table: Array, parts: tuple[Array, PerToken], *, objective: Objective, temperature: float, axes: str
+) -> tuple[Sums, Array, Array]:
     """Sums and their gradients: d log p(target) / d scores = (1 at the target - p) / temperature."""
-    narrow = table.astype(hidden.dtype)
     product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
 
     def advance(table_grad: Array, part: tuple[Array, tuple[Array, PerToken]]) -> tuple[Array, tuple]:
         part_hidden, (targets, known) = part
-        scored = _scored(_logits(part_hidden, narrow, axes) / temperature, targets)
+        scored = _scored(_logits(part_hidden, table, axes) / temperature, targets)
 
         def loss(log_prob: Array) -> tuple[Array, Sums]:
             sums = objective(scored.scores._replace(log_prob=log_prob), known)
@@ -130,14 +152,14 @@ def _forward(
         share = scored.weights / scored.total[..., None]
         is_target = _is_target(targets, share.shape[-1])
         scores_grad = ((is_target - share) * (grad / temperature)[..., None]).astype(hidden.dtype)
-        hidden_grad = product(f"stv,{axes}->stw", scores_grad, narrow)
+        hidden_grad = product(f"stv,{axes}->stw", scores_grad, table)
         # This order transposes the hidden states and not the scores, which are many times larger.
         table_grad += product("stw,stv->wv", part_hidden, scores_grad)
         return table_grad, (sums, hidden_grad.astype(hidden.dtype))
 
     zeros = jnp.zeros((hidden.shape[-1], table.shape[axes.index("v")]), jnp.float32)
     table_grad, (sums, hidden_grad) = jax.lax.scan(advance, zeros, (hidden, parts))
-    return jax.tree.map(jnp.sum, sums), (hidden_grad, jnp.einsum(f"wv->{axes}", table_grad).astype(table.dtype))
+    return jax.tree.map(jnp.sum, sums), hidden_grad, table_grad
 
 
 def _backward(_: Objective, __: float, ___: str, kept: tuple[Array, Array], grads: Sums) -> tuple:

@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from optimrl_jax.distributed import sharding
+from optimrl_jax.distributed.sharding import constrain
 from optimrl_jax.model import attention, blockwise, kv_cache
 from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.settings import ComputeSettings, ModelSettings, Network
@@ -32,35 +34,40 @@ POLICIES = {
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def project(x: Float[Array, "..."], weights: Float[Array, "..."], inputs: int = 1) -> Float[Array, "..."]:
-    """Sum over the last `inputs` axes of `x`, which are the first ones of `weights`.
+    """Sum over the last `inputs` axes of `x`, which are the first ones of `weights`, in the type of `x`.
 
     The values of `jnp.tensordot`, and gradients that move less memory: the gradient of a matrix is a product over
     tokens, whose first factor compilers for CPU transpose, and automatic differentiation always puts the gradient of
-    the output there, also where the input has fewer features.
+    the output there, also where the input has fewer features. Weights are cast on the way, and their gradient comes
+    back in the type in which they are stored: float32 sums are not rounded to bfloat16 before microbatches are added.
 
     Args:
       x: `[*rest, *inputs]`.
-      weights: `[*inputs, *outputs]`.
+      weights: `[*inputs, *outputs]`, in the type in which they are stored.
       inputs: number of axes that are summed over.
 
     Returns:
       `[*rest, *outputs]`.
     """
-    return jnp.tensordot(x, weights, axes=inputs)
+    return jnp.tensordot(x, weights.astype(x.dtype), axes=inputs)
 
 
-def _project_forward(x: Array, weights: Array, inputs: int) -> tuple[Array, tuple[Array, Array]]:
-    return project(x, weights, inputs), (x, weights)
+def _project_forward(x: Array, weights: Array, inputs: int) -> tuple[Array, tuple[Array, Array, Array]]:
+    # Not `project` itself: a policy of rematerialization looks for products and sees none in a custom gradient. The
+    # cast weights are kept because they are what is gathered on a mesh: cast again, they would be gathered again.
+    narrow = weights.astype(x.dtype)
+    return jnp.tensordot(x, narrow, axes=inputs), (x, narrow, jnp.zeros((), weights.dtype))
 
 
-def _project_backward(inputs: int, kept: tuple[Array, Array], grad: Array) -> tuple[Array, Array]:
-    x, weights = kept
+def _project_backward(inputs: int, kept: tuple[Array, Array, Array], grad: Array) -> tuple[Array, Array]:
+    x, weights, stored = kept
     rest = tuple(range(x.ndim - inputs))
     outputs = weights.ndim - inputs
     x_grad = jnp.tensordot(grad, weights, axes=(tuple(range(-outputs, 0)), tuple(range(inputs, weights.ndim))))
+    sum_tokens = functools.partial(jnp.tensordot, axes=(rest, rest), preferred_element_type=stored.dtype)
     if math.prod(weights.shape[:inputs]) <= math.prod(weights.shape[inputs:]):
-        return x_grad, jnp.tensordot(x, grad, axes=(rest, rest))
-    outputs_first = jnp.tensordot(grad, x, axes=(rest, rest))
+        return x_grad, sum_tokens(x, grad)
+    outputs_first = sum_tokens(grad, x)
     return x_grad, jnp.moveaxis(outputs_first, range(outputs), range(-outputs, 0))
 
 
@@ -107,11 +114,11 @@ class Attention(nn.Module):
             new = kv_cache.write_token(past, new, slot)
         summed = _attend(query, new, visibility, block=c.compute.attention_block, window=window)
         output = self.param("output", _INIT, (c.heads, c.head_width, c.width))
-        return project(summed, output.astype(x.dtype), 2), new
+        return project(constrain(summed, "heads"), output, 2), new
 
     def _project_heads(self, x: Float[Array, "s t w"], name: str, heads: int) -> Float[Array, "s t n d"]:
         width, head_width = self.settings.width, self.settings.head_width
-        projected = project(x, self.param(name, _INIT, (width, heads, head_width)).astype(x.dtype))
+        projected = constrain(project(x, self.param(name, _INIT, (width, heads, head_width))), "heads")
         if not self.settings.has_qkv_bias:
             return projected
         return projected + self.param(f"{name}_bias", nn.initializers.zeros, (heads, head_width)).astype(x.dtype)
@@ -129,7 +136,16 @@ def _attend(
     match visibility:
         case attention.TokenLayout():
             reach = attention.NO_WINDOW if window is None else window
-            return blockwise.attend_blockwise(query, new.key, new.value, visibility, block=block, window=reach)
+
+            def attend(
+                query: Array, key: Array, value: Array, layout: attention.TokenLayout, window: Array
+            ) -> Float[Array, "s t n d"]:
+                return blockwise.attend_blockwise(query, key, value, layout, block=block, window=window)
+
+            # Each device visits the blocks that its own rows need, for its own heads: nothing is sent in these loops.
+            places = ("heads", "keys", "values", attention.TokenLayout("tokens", "tokens", "tokens"), "everywhere")
+            on_own_rows = sharding.map_devices(attend, inputs=places, outputs="heads")
+            return on_own_rows(query, new.key, new.value, visibility, jnp.asarray(reach, jnp.int32))
         case attention.PrefixedMask():
             return attention.attend(query, attention.KVBlock(new, visibility.own), visibility.prefix)
         case attention.Mask():
@@ -144,9 +160,11 @@ class Mlp(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "s t w"]) -> Float[Array, "s t w"]:
         c = self.settings
-        gate, up = (self.param(name, _INIT, (c.width, c.mlp_width)).astype(x.dtype) for name in ("gate", "up"))
-        down = self.param("down", _INIT, (c.mlp_width, c.width)).astype(x.dtype)
-        return project(nn.silu(project(x, gate)) * project(x, up), down)
+        gate, up = (
+            constrain(project(x, self.param(name, _INIT, (c.width, c.mlp_width))), "features")
+            for name in ("gate", "up")
+        )
+        return project(nn.silu(gate) * up, self.param("down", _INIT, (c.mlp_width, c.width)))
 
 
 class Block(nn.Module):
@@ -171,8 +189,8 @@ class Block(nn.Module):
         attended, kept = Attention(self.settings, name="attention")(
             RMSNorm(epsilon, name="attention_norm")(x), rotation, visibility, past, slot, window
         )
-        x = x + attended
-        return x + Mlp(self.settings, name="mlp")(RMSNorm(epsilon, name="mlp_norm")(x)), kept
+        x = constrain(x + attended, "hidden")
+        return constrain(x + Mlp(self.settings, name="mlp")(RMSNorm(epsilon, name="mlp_norm")(x)), "hidden"), kept
 
 
 def rematerialized(block: type[nn.Module], remat: str, *, is_unrolled: bool) -> type[nn.Module]:
@@ -204,7 +222,7 @@ class Decoder(nn.Module):
         table = self.param("embedding", _INIT, (c.vocabulary, c.width))
         if not c.has_tied_embeddings:
             self.param("unembedding", _INIT, (c.width, c.vocabulary))
-        x = table[tokens].astype(jnp.dtype(c.compute.dtype))
+        x = constrain(table[tokens].astype(jnp.dtype(c.compute.dtype)), "hidden")
         rotation = attention.rotary_angles(layout.positions, c)
         windows = jnp.asarray(layer_windows(c), jnp.int32) if c.window else None
         visibility: attention.Visibility = layout

@@ -78,7 +78,9 @@ def update(
     Gradients are summed over the first `used` microbatches and divided by `normalizer`. Where their norm is not finite
     the state comes back unchanged and "is_finite" is 0.
     """
-    grads, sums = sharding.sum_over_data(functools.partial(_gradients, loss=loss), mesh)(state.params, batch, used)
+    with sharding.on_mesh(mesh):
+        summed = sharding.sum_over_data(functools.partial(_gradients, loss=loss), mesh)
+        grads, sums = summed(state.params, batch, used)
     grads = jax.tree.map(lambda g: g / normalizer, grads)
     norm = optax.global_norm(grads)
     is_finite = jnp.isfinite(norm)
