@@ -28,8 +28,6 @@ from tests.optimrl_jax.data import conversations
 from tests.optimrl_jax.distributed import sharer
 
 ROOT = pathlib.Path(__file__).parents[3]
-# What is compiled here runs for a moment.
-QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 SFT = {
     "model": {"width": 32, "layers": 2, "heads": 4, "kv_heads": 2, "head_width": 8, "mlp_width": 48, "vocabulary": 320},
     "data": {"row_tokens": 128, "micro_rows": 4},
@@ -49,7 +47,7 @@ def _place(tmp_path_factory):
     place, coordinator = tmp_path_factory.mktemp("processes"), address()
     mix = [conversations.conversation(f"Print {number}.", f"print({number})") for number in range(20)]
     conversations.jsonl(place / "mix.jsonl", mix)
-    environment = os.environ | {"XLA_FLAGS": QUICK_TO_COMPILE, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     running = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.optimrl_jax.distributed.sharer", str(index), coordinator, json.dumps(SFT)],
@@ -116,7 +114,7 @@ def test_one_process_goes_on_where_two_were(place, alone, tmp_path):
     assert metrics_of(directory, *sampled) == metrics_of(alone, *sampled)
     for one, other in zip(weights_of(directory), weights_of(alone), strict=True):
         # Adam's first steps are the sign of a gradient: a gradient of about 0 may take either.
-        assert (np.abs(one - other) < 1e-3).mean() > 0.98
+        assert (np.abs(one - other) < 1e-4).mean() > 0.98
 
 
 def test_processes_with_actors_of_their_own_share_every_step_and_repeat_nothing(place):
@@ -135,7 +133,7 @@ def test_processes_with_actors_of_their_own_share_every_step_and_repeat_nothing(
 def test_places_are_dealt_out_in_turn_however_many_processes_there_are(monkeypatch):
     found = []
     for index in range(16):
-        monkeypatch.setattr(multihost, "part", lambda index=index: (index, 16))
+        monkeypatch.setattr(multihost, "process_index_and_count", lambda index=index: (index, 16))
         found.append([(step, place) for step in range(16) for place in multihost.process_places(step, 3)])
     assert [len(own) for own in found] == [3] * 16
     assert sorted(itertools.chain(*found)) == [(step, place) for step in range(16) for place in range(3)]

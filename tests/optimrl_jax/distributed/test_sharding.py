@@ -72,7 +72,7 @@ for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1), (8, 1, 1)):
             np.testing.assert_array_equal(one, other)
             assert len(one.sharding.device_set) == 1
 try:
-    mesh.build(MeshSettings(data=3), micro_rows=8)
+    mesh.build_mesh(MeshSettings(data=3), micro_rows=8)
 except SettingsError as error:
     assert "data.micro_rows = 8: expected a multiple" in str(error)
 else:
@@ -92,12 +92,13 @@ for figures, leaves, own_moments in results[1:]:
         # Adam's first step is the sign of a gradient: a gradient of about 0 may take either.
         assert (np.abs(one - other) < 1e-4).mean() > 0.99
 # Where only data is split, devices wait for each other once an update and not in its loops.
-own = mesh.build(MeshSettings(data=8), micro_rows=8)
+own = mesh.build_mesh(MeshSettings(data=8), micro_rows=8)
 def total(weight, rows, used):
     return jax.lax.fori_loop(0, used, lambda n, sum: sum + (weight * rows[n]).sum(), 0.0)
 rows = np.arange(48.0, dtype=np.float32).reshape(3, 16)
 compiled = jax.jit(
-    mesh.summed_over_data(total, own), in_shardings=(mesh.replicated(own), mesh.rows(own, axis=1), mesh.replicated(own))
+    mesh.sum_over_data(total, own),
+    in_shardings=(mesh.replicated(own), mesh.row_sharding(own, axis=1), mesh.replicated(own)),
 ).lower(np.float32(2), rows, np.int32(2)).compile()
 loops, entry = compiled.as_text().split("ENTRY")
 assert "all-reduce" in entry and "all-reduce(" not in loops
@@ -126,7 +127,8 @@ def test_more_devices_than_there_are_is_an_error():
 
 
 def test_the_same_step_agrees_on_one_and_on_eight_devices(tmp_path):
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "PYTHONPATH": str(ROOT)}
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
+    environment = os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": str(ROOT)}
     environment["JAX_PLATFORMS"] = "cpu"
     command = [sys.executable, "-c", STEP, str(tmp_path)]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300)
