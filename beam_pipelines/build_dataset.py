@@ -2,7 +2,7 @@
 
 Runs the pipeline, decides the split, writes the dataset, the manifest, the summary and, last of all, the completion
 marker. Options that are not ours go to Apache Beam. A build that was stopped is started again with the same command:
-what the store in the output directory already knows is not executed again.
+records that are finished, stages that were long and executions that are stored are not repeated.
 """
 
 import argparse
@@ -12,98 +12,129 @@ import pathlib
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import apache_beam as beam
-from apache_beam.runners.runner import PipelineRunner
 from etils import epath
 
 from beam_pipelines import pipeline, sandbox_session, similarity, storage
 from beam_pipelines.commands import beam_options
 from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
 from beam_pipelines.dmc_optim import features
-from beam_pipelines.options import BuildOptions
+from beam_pipelines.options import LOCAL_ADDRESS, BuildOptions, sandbox_address
 from beam_pipelines.records import Problem, Rejection
 from beam_pipelines.report import card, console, costs, manifest, stage_table
+from beam_pipelines.runners import beam_runs, build_lock, host_check
 from beam_pipelines.stages import filterability, split, tests_only
-from optimrl_jax.errors import UserError, require
+from optimrl_jax.errors import require
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.files import write_json
+from optimrl_jax.jobs.user_paths import writable_directory
 
 COMPLETE = "COMPLETE"
 STORE = "executions.sqlite"
 TRACES = "traces.jsonl"
+REVIEWS = "reviews.jsonl"
 WORK = "work"
 # The embedded corpus is small, and its statements differ in a few words on purpose: only equal ones are duplicates.
 MINI_DEFAULTS = {"calls": 3, "similar": 1.0}
 # Options that change where and how fast a dataset is built, but not what is in it.
-FREE_OPTIONS = ("output", "work", "sandbox_address", "sandbox_workers")
+FREE_OPTIONS = ("output", "work", "sandbox_address", "sandbox_workers", "trust_programs")
 
 
 def main(arguments: Sequence[str]) -> None:
     """The whole job, for arguments after the program's name; raises UserError for what the caller can mend."""
-    start = time.monotonic()
     options, beam_arguments = parse_options(arguments)
+    output = writable_directory(options.output, "--output")
+    with build_lock.locked_directory(output):
+        inputs = manifest.hash_inputs(options)
+        if is_complete(output, options, inputs=inputs):
+            print(f"{output}: this dataset is already complete", file=sys.stderr)
+            return
+        build(options, beam_arguments, inputs=inputs)
+
+
+def build(options: BuildOptions, beam_arguments: Sequence[str], *, inputs: Mapping[str, str]) -> None:
+    """Build the dataset in an output directory that nobody else writes, from inputs of these hashes."""
+    start = time.monotonic()
     output = pathlib.Path(options.output)
-    if is_complete(output, options):
-        print(f"{output}: this dataset is already complete", file=sys.stderr)
-        return
-    work = epath.Path(options.work or _made(output).resolve() / WORK)
-    (output / "options.json").write_text(json.dumps(dataclasses.asdict(options), indent=2))
-    stages = run_pipeline(options, beam_arguments, work=work)
-    rejected = [*storage.read_records(work / pipeline.REJECTIONS), *storage.remove_repeated(work / pipeline.PROBLEMS)]
-    kept = [_without_bulk(problem) for problem in storage.read_records(work / pipeline.PROBLEMS)]
+    load = host_check.host_load()
+    if load["is_busy"]:
+        print(f"this host is busy ({load['load_share']:.0%} of its cores): durations will be noisy", file=sys.stderr)
+    work = epath.Path(options.work or output.resolve() / WORK) / identity_of(options, inputs)
+    write_json(output / "options.json", dataclasses.asdict(options))
+    stages, expected_records = run_pipeline(options, beam_arguments, work=work)
+    storage.reject_repeated(work / pipeline.RECORDS)
+    records = [_without_bulk(record) for record in storage.read_records(work / pipeline.RECORDS)]
+    require_all(records, expected_records)
+    kept = [record for record in records if isinstance(record, Problem)]
+    rejected = [record for record in records if isinstance(record, Rejection)]
     rows = stage_table.stage_rows(stages, rejected, kept=len(kept))
     console.print_stage_table(rows, has_paper=options.source == stage_table.PAPER_SOURCE)
-    require(bool(kept), "--input", options.input, "at least one problem that survives all stages, found none")
-    summary = finish_dataset(options, [*kept, *rejected], rows=rows, work=work)
-    work.rmtree()
-    summary = {"wall_s": round(time.monotonic() - start, 3)} | summary
-    (output / "summary.json").write_text(json.dumps(summary, indent=2))
+    console.print_rejected_records([one for one in rejected if one.stage == "read"])
+    splits = decide_splits(options, kept)
+    _write_traces(output / TRACES, records, splits=splits)
+    _write_reviews(output / REVIEWS, records)
+    spent = costs.total_spent(record.trace for record in records)
+    summary: dict[str, object] = {"stages": [dataclasses.asdict(row) for row in rows], "sandbox": spent}
+    if kept:
+        summary |= finish_dataset(options, records, splits=splits, work=work, inputs=inputs, host=load)
+    wall_s = round(time.monotonic() - start, 3)
+    write_json(output / "summary.json", {"wall_s": wall_s} | summary)
+    require(
+        bool(kept), "--input", options.input, f"at least one problem that survives all stages, found none ({TRACES})"
+    )
+    # In a directory that was named, builds of other options may have records of their own.
+    (work if options.work else work.parent).rmtree()
     (output / COMPLETE).write_text("complete\n")
-    sizes = ", ".join(f"{name} {count}" for name, count in summary["splits"].items())
-    waited_s = summary["sandbox"]["waited_s"]
-    print(f"dataset: {sizes}; {summary['wall_s']:.1f} s, of which {waited_s:.1f} s in the sandbox")
+    sizes = ", ".join(f"{name} {count}" for name, count in Counter(splits.values()).items())
+    print(f"dataset: {sizes}; {wall_s:.1f} s, of which {spent['waited_s']:.1f} s in the sandbox")
 
 
 def finish_dataset(
     options: BuildOptions,
     records: Sequence[Problem | Rejection],
     *,
-    rows: Sequence[stage_table.StageRow],
+    splits: Mapping[str, str],
     work: epath.Path,
+    inputs: Mapping[str, str],
+    host: Mapping[str, float],
 ) -> dict[str, object]:
-    """Writes the dataset with its traces, manifest and card, and returns what the summary says of it."""
+    """Write the dataset with its manifest and card, and return what the summary says of it."""
     output = pathlib.Path(options.output)
     kept = [record for record in records if isinstance(record, Problem)]
-    splits = decide_splits(options, kept)
     about = dmc_optim.AboutDataset(options.name, options.version, card.license_of(options), options.homepage)
-    directory = dmc_optim.prepare_dataset(
-        output, records_directory=work / pipeline.PROBLEMS, splits=splits, about=about
-    )
-    _write_traces(output / TRACES, records, splits=splits)
-    spent = costs.total_spent(record.trace for record in records)
+    records_directory = work / pipeline.RECORDS
+    directory = dmc_optim.prepare_dataset(output, records_directory=records_directory, splits=splits, about=about)
     store = output / STORE
     cost = costs.measure_cost(
-        spent,
+        costs.total_spent(record.trace for record in records),
         problems=len(records),
         workers=options.sandbox_workers,
         dataset_bytes=dmc_optim.dataset_bytes(directory),
         store_bytes=store.stat().st_size if store.exists() else 0,
     )
     counts = dict(sorted(Counter(splits.values()).items()))
-    states = [dict(state) for state in dict.fromkeys(problem.measured_under for problem in kept)]
-    origin = manifest.build_manifest(options, splits=counts, measured_under=states, cost=cost)
-    (output / "manifest.json").write_text(json.dumps(origin, indent=2))
+    drift = {} if options.tests_only else _final_drift(options, work)
+    origin = manifest.build_manifest(
+        options,
+        splits=counts,
+        measured_under=[dict(state) for state in dict.fromkeys(problem.measured_under for problem in kept)],
+        cost=cost,
+        inputs=inputs,
+        host=dict(host) | drift,
+    )
+    write_json(output / "manifest.json", origin)
     header = card.hub_header(
         origin, features=card.feature_types(features.example_features()), sizes=dmc_optim.split_bytes(directory)
     )
-    (output / "README.md").write_text(header + card.dataset_card(origin, stages=[row.stage for row in rows]))
+    (output / "README.md").write_text(header + card.dataset_card(origin, stages=[step.stage for step in kept[0].trace]))
+    undecided = [problem.id for problem in kept if _note(problem, filterability.NAME, "undecided")]
     return {
         "source": options.source,
-        "sandbox": spent,
         "splits": counts,
-        "stages": [dataclasses.asdict(row) for row in rows],
+        "undecided_filterability": undecided,
+        "host": dict(host) | drift,
     }
 
 
@@ -112,11 +143,11 @@ def parse_options(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
     parser = ArgumentParser(prog="build_dataset", description="Builds DMC-Optim from raw problems.", allow_abbrev=False)
     for field in dataclasses.fields(BuildOptions):
         meaning = field.metadata["meaning"].replace("%", "%%")
+        flag = f"--{field.name}"
         if field.type is bool:
-            switch = argparse.BooleanOptionalAction
-            parser.add_argument(f"--{field.name}", action=switch, default=field.default, help=meaning)
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=field.default, help=meaning)
         else:
-            parser.add_argument(f"--{field.name}", type=field.type, default=field.default, help=meaning)
+            parser.add_argument(flag, type=field.type, default=field.default, help=meaning)
     known, rest = parser.parse_known_args(arguments)
     values = vars(known)
     if values["source"] == "mini":
@@ -124,67 +155,53 @@ def parse_options(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
     options = freeze(BuildOptions, values, path="--")
     require(options.source in pipeline.SOURCES, "--source", options.source, f"one of {', '.join(pipeline.SOURCES)}")
     require(bool(options.output), "--output", options.output, "a directory for the dataset")
+    is_contained = options.source == "mini" or options.trust_programs or sandbox_address(options) != LOCAL_ADDRESS
+    expected = "docker or a service for programs of others; --trust_programs runs them on this host without containment"
+    require(is_contained, "--sandbox_address", options.sandbox_address, expected)
     beam_options(rest)
     return options, rest
 
 
-def is_complete(output: pathlib.Path, options: BuildOptions) -> bool:
-    """True where the same build already ended there; raises UserError where another one did."""
+def is_complete(output: pathlib.Path, options: BuildOptions, *, inputs: Mapping[str, str]) -> bool:
+    """True where the same build of the same inputs already ended there; raises UserError where another one did."""
     if not (output / COMPLETE).exists():
         return False
     before = json.loads((output / "options.json").read_text())
     now = dataclasses.asdict(options)
     changed = sorted(name for name in now if name not in FREE_OPTIONS and before.get(name) != now[name])
     require(not changed, "--output", options.output, f"a new directory: this dataset has other {', '.join(changed)}")
+    hashes = json.loads((output / "manifest.json").read_text()).get("inputs", {})
+    others = sorted(set(inputs.items()) ^ set(hashes.items()))
+    require(not others, "--output", options.output, "a new directory: this dataset was built from other input files")
     return True
 
 
-def run_pipeline(options: BuildOptions, beam_arguments: Sequence[str], *, work: epath.Path) -> list[str]:
-    """Runs the pipeline into an empty `work` and returns the names of its stages, in order."""
-    work.rmtree(missing_ok=True)
-    store = str((pathlib.Path(options.output) / STORE).resolve()) if options.sandbox_address == "local" else ""
-    sandbox = pipeline.sandbox_connection(options, store=store)
+def identity_of(options: BuildOptions, inputs: Mapping[str, str]) -> str:
+    """Name what decides the contents of a build, so that one of other options finds none of its records."""
+    named = {name: value for name, value in dataclasses.asdict(options).items() if name not in FREE_OPTIONS}
+    return manifest.hash_text(json.dumps([named, dict(inputs)], sort_keys=True))[:16]
+
+
+def run_pipeline(options: BuildOptions, beam_arguments: Sequence[str], *, work: epath.Path) -> tuple[list[str], int]:
+    """Run the pipeline into `work`; return the names of its stages, in order, and how many records the source has."""
+    sandbox = _connection(options, work)
     source = pipeline.SOURCES[options.source](options)
     steps = pipeline.pipeline_stages(options, sandbox)
-    try:
-        if any(step.needs_sandbox for step in steps):
-            _require_sandbox(sandbox)
-        root = beam.Pipeline(runner=beam_runner(beam_arguments), options=beam_options(beam_arguments))
-        pipeline.assemble_pipeline(root, source, steps=steps, directory=work)
-        root.run().wait_until_finish()
-    except RuntimeError as error:
-        # Beam turns whatever a step raises, an interrupt included, into a RuntimeError that begins with its name.
-        if str(error).startswith("KeyboardInterrupt"):
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        sandbox_session.release_all_sessions()
-    return ["read", *(step.label for step in steps)]
+    if any(step.needs_sandbox for step in steps):
+        beam_runs.require_sandbox(sandbox)
+    beam_runs.run_to_end(
+        lambda root: pipeline.assemble_pipeline(
+            root, source.resumed_from(str(work / pipeline.RECORDS)), steps=steps, directory=work
+        ),
+        beam_arguments,
+    )
+    return ["read", *(step.label for step in steps)], source.expected_records
 
 
-def _require_sandbox(sandbox: sandbox_session.Connection) -> None:
-    """Raises UserError where no sandbox answers, before any stage needs one."""
-    try:
-        sandbox_session.acquire_session(sandbox)
-    except (OSError, ValueError) as error:
-        raise UserError(f"--sandbox_address = {sandbox.address!r}: expected a sandbox that answers ({error})") from None
-    sandbox_session.release_session(sandbox)
-
-
-def beam_runner(beam_arguments: Sequence[str]) -> str | PipelineRunner | None:
-    """The runner to use: DirectRunner means the in-memory one, DaskRunner ours; others are left to Beam.
-
-    Beam's own DirectRunner first looks for Prism, which it would have to download.
-    """
-    chosen = beam_options(beam_arguments).view_as(beam.options.pipeline_options.StandardOptions).runner
-    if chosen == "DaskRunner":
-        # Dask is an extra of its own, and nothing else here needs it.
-        try:
-            from beam_pipelines.runners.dask_runner import DaskRunner
-        except ModuleNotFoundError:
-            raise UserError("--runner = 'DaskRunner': expected `pip install 'optimrl-jax[dask]'`") from None
-        return DaskRunner()
-    return "FnApiRunner" if chosen in (None, "DirectRunner") else None
+def require_all(records: Sequence[Problem | Rejection], expected: int) -> None:
+    """Raise RuntimeError unless what was kept and rejected adds up to what the source has."""
+    if len(records) != expected:
+        raise RuntimeError(f"the source has {expected} records, {len(records)} were kept or rejected: some were lost")
 
 
 def decide_splits(options: BuildOptions, kept: Sequence[Problem]) -> dict[str, str]:
@@ -204,12 +221,36 @@ def decide_splits(options: BuildOptions, kept: Sequence[Problem]) -> dict[str, s
     return splits | split.assign_splits(members, test_share=options.test_share, seed=options.seed)
 
 
-def _without_bulk(problem: Problem) -> Problem:
-    """What the end of a build needs of a problem; the texts and timings of a whole corpus would not fit into memory."""
-    return dataclasses.replace(problem, tests=(), solutions=(), timings=None, generators=())
+def _connection(options: BuildOptions, work: epath.Path) -> sandbox_session.Connection:
+    store = str((pathlib.Path(options.output) / STORE).resolve())
+    return pipeline.sandbox_connection(options, store=store, checkpoints=str(work / pipeline.CHECKPOINTS))
 
 
-def _write_traces(path: pathlib.Path, records: Sequence[Problem | Rejection], *, splits: dict[str, str]) -> None:
+def _final_drift(options: BuildOptions, work: epath.Path) -> dict[str, float]:
+    """Time a sample of references again, print how far durations have moved since they were stored, and return it."""
+    connection = _connection(options, work)
+    session = sandbox_session.acquire_session(connection)
+    try:
+        drift = host_check.measure_drift(storage.read_problems(work / pipeline.RECORDS), session)
+    finally:
+        sandbox_session.release_session(connection)
+    if drift["pairs"]:
+        print(f"durations at the end of the build: {drift['drift']:.3f} x stored ({drift['pairs']:.0f} pairs again)")
+    return drift
+
+
+def _without_bulk(record: Problem | Rejection) -> Problem | Rejection:
+    """What the end of a build needs of a record; the texts and timings of a whole corpus would not fit into memory."""
+    if isinstance(record, Rejection):
+        return record
+    return dataclasses.replace(record, tests=(), solutions=(), timings=None, generators=())
+
+
+def _note(problem: Problem, stage: str, name: str) -> float:
+    return next((dict(step.notes).get(name, 0.0) for step in problem.trace if step.stage == stage), 0.0)
+
+
+def _write_traces(path: pathlib.Path, records: Sequence[Problem | Rejection], *, splits: Mapping[str, str]) -> None:
     """One line a problem: what every stage left of it, and its split or the reason why it went."""
     with path.open("w") as lines:
         for record in records:
@@ -222,12 +263,13 @@ def _write_traces(path: pathlib.Path, records: Sequence[Problem | Rejection], *,
             lines.write(json.dumps(line) + "\n")
 
 
-def _made(output: pathlib.Path) -> pathlib.Path:
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--output = {str(output)!r}: expected a directory ({error.strerror})") from None
-    return output
+def _write_reviews(path: pathlib.Path, records: Sequence[Problem | Rejection]) -> None:
+    """One line for each removed test and changed label, with who did what (as in App. B.5, Table 16)."""
+    with path.open("w") as lines:
+        for record in records:
+            name = record.id if isinstance(record, Problem) else record.problem_id
+            for review in record.reviews:
+                lines.write(json.dumps({"problem": name, **dataclasses.asdict(review)}) + "\n")
 
 
 def _is_given(flag: str, arguments: Sequence[str]) -> bool:

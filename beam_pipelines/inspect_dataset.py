@@ -1,6 +1,6 @@
 """Edge: `python -m beam_pipelines.inspect_dataset --dataset=D`: tables and figures of a finished dataset.
 
-Writes `D/inspection/summary.json` and PNG files beside it, and prints the tables.
+Writes `D/inspection/summary.json`, PNG files and a page of both (`index.html`), and prints the tables.
 """
 
 import json
@@ -8,19 +8,58 @@ import pathlib
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
 
-from beam_pipelines.build_dataset import COMPLETE, TRACES
+from beam_pipelines.build_dataset import COMPLETE, REVIEWS, TRACES
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import NAME
-from beam_pipelines.report import console, dataset_statistics, figures, standings
+from beam_pipelines.report import campaign_tables, console, dataset_statistics, figures, standings, tail_tables
+from beam_pipelines.report.page import report_page
 from beam_pipelines.report.stage_table import PAPER_SOURCE, StageRow
 from optimrl_jax.errors import UserError, require
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.user_paths import existing_path
 
 Trace = Mapping[str, float]
+
+# What the page shows, in its order: tables by the name of their rows in the summary, then tables of a single row.
+PAGE_TABLES = {
+    "solutions": "Problems and solutions by stage (App. B.6, Table 19)",
+    "generation": "Test generation by campaign (App. B.4, Table 12)",
+    "false_positives": "False-positive rates before and after generated tests (App. B.5, Figures 14 and 15)",
+    "filters": "Mean pass rates after each filter alone and both (App. B.5, Figure 17)",
+    "statuses": "Executions by status on generated tests (App. B.5, Figures 18 and 19)",
+    "largest_reductions": "Largest false-positive reductions (App. B.5, Table 15)",
+    "largest_drops": "Largest drops of correct solutions (App. B.5, Table 18)",
+    "without_generated_tests": "High false positives without generated tests (App. B.5, Table 17)",
+    "filterability": "Problems that durations (D) or lengths (L) can filter (App. B.7, Table 20)",
+    "filterability_with_base": "The same with the paper's base of 65 ms a run",
+    "durations": "Durations of tests (App. B.8, Table 21)",
+    "tails": "Tails by problem (App. B.8, Table 22)",
+    "prevalence": "Slow tests over thresholds (App. B.8, Figure 22)",
+    "quantiles": "Per-problem quantiles, median over problems (App. B.8, Figure 23)",
+    "slowest_tests": "Share of a suite's duration that its slowest tests take (App. B.7, Figure 20)",
+    "sizes": "Characters of input and output (App. B.4)",
+    "best_humans": "The best human of each problem",
+}
+PAGE_ROWS = {
+    "attrition": "Correct-solution attrition (App. B.5, Table 14)",
+    "false_positive_changes": "How false-positive rates changed (App. B.5)",
+    "totals": "References and durations in all (App. B.3)",
+}
+PAGE_FIGURES = {
+    "Tails of durations": "duration_tails.png",
+    "Tails with equal weight for each problem": "prevalence.png",
+    "Quantiles of every problem": "quantiles.png",
+    "Most and least filterable problems": "profiles.png",
+    "Pass rates before and after generated tests": "pass_rates.png",
+    "False-positive rates": "false_positives.png",
+    "What the filters do": "filters.png",
+    "Statuses on generated tests": "statuses.png",
+    "Human references on their leaderboards": "reference_percentiles.png",
+}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -31,12 +70,18 @@ def main(arguments: Sequence[str]) -> None:
     values = parser.parse_args(arguments)
     directory = existing_path(values.dataset, "--dataset", is_directory=True)
     examples = load_examples(directory, values.split)
-    traces = campaign_traces(directory / TRACES)
-    summary = inspect_examples(examples, traces, build=json.loads((directory / "summary.json").read_text()))
+    traces, problems = campaign_traces(directory / TRACES), problem_traces(directory / TRACES)
+    build = json.loads((directory / "summary.json").read_text())
+    summary = inspect_examples(examples, traces, build=build, problems=problems)
     target = directory / "inspection"
     target.mkdir(exist_ok=True)
     (target / "summary.json").write_text(json.dumps(summary, indent=2))
     draw_figures(examples, traces, standings=summary["references"], target=target)
+    draw_campaigns(campaign_tables.campaign_rates(problems), summary["statuses"], target=target)
+    tables = {title: summary[name] for name, title in PAGE_TABLES.items()}
+    tables |= {title: {name: summary[name]} for name, title in PAGE_ROWS.items()}
+    notes = [f"{summary['problems']} problems; cases for review are in {REVIEWS}."]
+    (target / "index.html").write_text(report_page(tables, PAGE_FIGURES, notes=notes))
     print_summary(summary)
 
 
@@ -52,12 +97,12 @@ def finished_dataset(directory: pathlib.Path) -> tfds.core.DatasetBuilder:
 
 
 def load_examples(directory: pathlib.Path, split: str) -> list[dataset_statistics.Example]:
-    """All examples of a split; raises UserError, in one line, for an unknown split or a damaged file."""
+    """All examples of a split, without their texts; raises UserError for an unknown split or a damaged file."""
     builder = finished_dataset(directory)
     names = sorted(builder.info.splits)
     require(split in names, "--split", split, f"one of {', '.join(names)}")
     try:
-        return list(builder.as_data_source(split=split))
+        return [dataset_statistics.condense(example) for example in builder.as_data_source(split=split)]
     # A truncated ArrayRecord gives empty records, on which the decoder fails with a TypeError.
     except (OSError, ValueError, RuntimeError, IndexError, TypeError, zlib.error) as error:
         raise _unreadable(directory, error) from None
@@ -69,21 +114,52 @@ def _unreadable(directory: pathlib.Path, error: Exception) -> UserError:
 
 
 def inspect_examples(
-    examples: Sequence[dataset_statistics.Example], traces: Sequence[Trace], *, build: Mapping
-) -> dict[str, object]:
-    """Everything the tables show, as plain values; percentiles of references are in percent, 0 fastest."""
+    examples: Sequence[dataset_statistics.Example],
+    traces: Sequence[Trace],
+    *,
+    build: Mapping[str, Any],
+    problems: Sequence[campaign_tables.ProblemTrace] = (),
+) -> dict[str, Any]:
+    """Return everything the tables show, as plain values.
+
+    Args:
+      examples: problems of the dataset, with or without their texts.
+      traces: what the correctness campaign noted, as `campaign_traces` returns it.
+      build: the `summary.json` of the build.
+      problems: the traces of all problems that were read, rejected ones included.
+
+    Returns:
+      Tables by name; percentiles of references are in percent, 0 fastest.
+    """
+    rows = campaign_tables.campaign_rates(problems)
     return {
         "problems": len(examples),
-        "source": build.get("source", ""),
+        "source": build["source"],
         "splits": build["splits"],
         "stages": build["stages"],
+        "totals": tail_tables.total_table(examples),
         "filterability": dataset_statistics.filterability_table(examples),
         "filterability_with_base": dataset_statistics.filterability_table(
             examples, base_s=dataset_statistics.PAPER_BASE_S
         ),
         "durations": dataset_statistics.duration_table(examples),
         "tails": dataset_statistics.tail_table(examples),
+        "prevalence": tail_tables.prevalence_table(examples),
+        "quantiles": tail_tables.quantile_table(examples),
+        "slowest_tests": tail_tables.cumulative_table(examples),
+        "sizes": tail_tables.size_table(examples),
         "pass_rates": mean_pass_rates(traces),
+        "generation": campaign_tables.generation_table(problems),
+        "attrition": campaign_tables.attrition_table(rows),
+        "false_positives": campaign_tables.false_positive_table(rows),
+        "false_positive_changes": campaign_tables.change_counts(rows),
+        "filters": campaign_tables.filter_table(rows),
+        "statuses": campaign_tables.status_table(problems),
+        "solutions": campaign_tables.solution_table(problems),
+        "largest_reductions": campaign_tables.largest_reductions(rows),
+        "largest_drops": campaign_tables.largest_drops(rows),
+        "without_generated_tests": campaign_tables.without_generated_tests(rows),
+        "best_humans": tail_tables.best_humans(examples),
         "references": {example["id"].decode(): standing_of_references(example) for example in examples},
     }
 
@@ -102,21 +178,35 @@ def draw_figures(
     standings: Mapping[str, Mapping[str, float]],
     target: pathlib.Path,
 ) -> None:
-    """Puts the four figures into `target`."""
+    """Put the figures of the dataset into `target`."""
     figures.draw_duration_tails(examples, target / "duration_tails.png")
+    figures.draw_prevalence(examples, target / "prevalence.png")
+    figures.draw_quantiles(examples, target / "quantiles.png")
     figures.draw_profiles(examples, target / "profiles.png")
     figures.draw_pass_rates(traces, target / "pass_rates.png")
     percent = [value for references in standings.values() for value in references.values()]
     figures.draw_reference_percentiles(percent, target / "reference_percentiles.png")
 
 
-def print_summary(summary: Mapping) -> None:
-    """Prints the stage table, filterability, durations, tails, pass rates and standings."""
+def draw_campaigns(
+    rows: Sequence[Mapping[str, Any]], statuses: Mapping[str, Mapping[str, float]], *, target: pathlib.Path
+) -> None:
+    """Put the figures of the test campaigns into `target`."""
+    figures.draw_false_positives(rows, target / "false_positives.png")
+    figures.draw_filters(rows, target / "filters.png")
+    figures.draw_statuses(statuses, target / "statuses.png")
+
+
+def print_summary(summary: Mapping[str, Any]) -> None:
+    """Print the stage table, generation, filterability, durations, tails, pass rates and standings."""
     has_paper = summary["source"] == PAPER_SOURCE
     console.print_stage_table([StageRow(**row) for row in summary["stages"]], has_paper=has_paper)
     console.print_figures("problems that durations (or lengths) can filter", summary["filterability"], form="{:d}")
     title = "the same with the paper's base of 65 ms a run"
     console.print_figures(title, summary["filterability_with_base"], form="{:d}")
+    console.print_figures("test generation by campaign", summary["generation"], form="{:.4g}")
+    console.print_figures("correct-solution attrition", {"": summary["attrition"]}, form="{:.4g}")
+    console.print_figures("false-positive rates", summary["false_positives"], form="{:.4g}")
     console.print_figures("durations of tests", summary["durations"], form="{:.4g}")
     console.print_figures("tails by problem", summary["tails"], form="{:.3g}")
     console.print_figures(
@@ -129,16 +219,17 @@ def print_summary(summary: Mapping) -> None:
 
 def campaign_traces(path: pathlib.Path) -> list[Trace]:
     """What the correctness campaign noted for every problem that it gave new tests, kept or rejected later."""
-    if not path.exists():
-        return []
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    steps = [step for line in lines for step in line["trace"] if step["stage"] == "generate_correctness"]
-    notes = [dict(step["notes"]) for step in steps]
-    return [note for note in notes if note.get("accepted")]
+    notes = [campaign_tables.stage_notes(line, "generate_correctness") for line in problem_traces(path)]
+    return [note for note in notes if note and note.get("accepted")]
+
+
+def problem_traces(path: pathlib.Path) -> list[campaign_tables.ProblemTrace]:
+    """What every stage left of every problem that was read; none where the dataset has no traces."""
+    return [json.loads(line) for line in path.read_text().split("\n") if line] if path.exists() else []
 
 
 def mean_pass_rates(traces: Sequence[Trace]) -> dict[str, float]:
-    """Mean pass rates before and after the generated correctness tests (paper L1528), empty without a campaign."""
+    """Mean pass rates before and after the generated correctness tests (App. B.5), empty without a campaign."""
     names = [f"{label}_pass_rate_{when}" for label in ("correct", "incorrect") for when in ("before", "generated")]
     return {name: float(np.mean([trace[name] for trace in traces])) for name in names} if traces else {}
 

@@ -19,6 +19,7 @@ NOT_RUN = -1
 _STATUS_OF_CODE = np.array([*(STATUS_OF_VERDICT[verdict] for verdict in VERDICTS), Status.NOT_RUN], np.int8)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class Matrices:
     """Arrays of one shape whose rows are tests; equal where all arrays are."""
 

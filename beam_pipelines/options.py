@@ -18,6 +18,9 @@ VERSION: Check = (
 )
 JUDGES: Check = (lambda value: value in ("reject", "compare"), "reject or compare")
 
+AUTO_ADDRESS = "auto"
+LOCAL_ADDRESS = "local"
+
 
 @dataclasses.dataclass(frozen=True)
 class BuildOptions:
@@ -54,5 +57,13 @@ class BuildOptions:
     min_robust_cv: float = setting(0.3, "robust CV from which a problem is duration-filterable", NOT_NEGATIVE)
     test_share: float = setting(302 / 1302, "share of the filterable problems that rl_test gets", INNER_SHARE)
     seed: int = setting(0, "the one seed: calls, votes, order of executions and split", NOT_NEGATIVE)
-    sandbox_address: str = setting("local", "local, or http(s)://host:port of a service")
+    sandbox_address: str = setting("auto", "local, docker, http(s)://host:port of a service; auto: docker, mini local")
+    trust_programs: bool = setting(False, "run programs of others on this host without containment (address local)")
     sandbox_workers: int = setting(2, "programs executed at the same time by one process", POSITIVE)
+
+
+def sandbox_address(options: BuildOptions) -> str:
+    """Where programs run: unless the options say it, in containers, and programs of this package on this host."""
+    if options.sandbox_address != AUTO_ADDRESS:
+        return options.sandbox_address
+    return LOCAL_ADDRESS if options.source == "mini" or options.trust_programs else "docker"

@@ -4,6 +4,7 @@ Runs on any Beam runner. Everything that needs the whole corpus at once (the spl
 from the files it leaves.
 """
 
+import typing
 from collections.abc import Callable, Sequence
 
 import apache_beam as beam
@@ -11,7 +12,7 @@ from etils import epath
 
 from beam_pipelines import storage
 from beam_pipelines.generators import voting
-from beam_pipelines.options import BuildOptions
+from beam_pipelines.options import BuildOptions, sandbox_address
 from beam_pipelines.records import KEPT, REJECTED
 from beam_pipelines.sandbox_session import Connection
 from beam_pipelines.sources import (
@@ -56,18 +57,19 @@ SOURCES: dict[str, Source] = {
     "packages": problem_packages.read_packages,
     "polygon": polygon.read_polygon,
 }
-PROBLEMS = "problems"
-REJECTIONS = "rejections"
+RECORDS = "records"
+CHECKPOINTS = "checkpoints"
 
 
-def sandbox_connection(options: BuildOptions, *, store: str) -> Connection:
-    """The sandbox that the options ask for; `store` is the file of stored executions, empty for none."""
+def sandbox_connection(options: BuildOptions, *, store: str = "", checkpoints: str = "") -> Connection:
+    """The sandbox that the options ask for, with a file of stored executions and a directory of stages' results."""
     return Connection(
-        address=options.sandbox_address,
+        address=sandbox_address(options),
         workers=options.sandbox_workers,
         store=store,
         limit_s=options.limit_s,
         memory_bytes=options.memory_mib << 20,
+        checkpoints=checkpoints,
     )
 
 
@@ -111,12 +113,12 @@ def pipeline_stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
 def assemble_pipeline(
     root: beam.Pipeline, source: beam.PTransform, *, steps: Sequence[Stage], directory: epath.Path
 ) -> None:
-    """Adds source, stages and sinks to a pipeline; records end in `directory`/problems and `directory`/rejections."""
-    outcome = root | source
+    """Adds source, stages and sinks to a pipeline; problems and rejections end in `directory`/records."""
+    outcome: typing.Any = root | source
     problems, rejected = outcome[KEPT], [outcome[REJECTED]]
     for step in steps:
         outcome = problems | step
         problems = outcome[KEPT]
         rejected.append(outcome[REJECTED])
-    problems | storage.WriteRecords(str(directory / PROBLEMS), label="write problems")
-    rejected | beam.Flatten() | storage.WriteRecords(str(directory / REJECTIONS), label="write rejections")
+    problems | storage.WriteRecords(str(directory / RECORDS), label="write problems")
+    rejected | beam.Flatten() | storage.WriteRecords(str(directory / RECORDS), label="write rejections")

@@ -78,13 +78,31 @@ class StageCount:
 
 
 @dataclasses.dataclass(frozen=True)
+class ReviewCase:
+    """What a person looks at to judge a decision: a test that went or a label that changed, and who did what on it.
+
+    Attributes:
+      stage: the stage that decided.
+      reason: `timeouts` or `failures` for a removed test; `fails_test` for a correct solution that leaves,
+        `passes_all_tests` for an incorrect one.
+      test: origin of the test and the beginning of its input; empty where no single test decides.
+      solutions: `id: verdict` of the first solutions concerned.
+    """
+
+    stage: str
+    reason: str
+    test: str
+    solutions: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Problem:
     """One problem on its way through the pipeline.
 
     `category` groups problems for a stratified split ("" puts all in one stratum). `executions` [k, s] belong to
     `tests` and `solutions` while stages decide, `timings` [k, h] to `tests` and to `correct` after the timing stage.
     Problems with the same non-empty `group` are duplicates of each other and stay in one split. `trace` records what
-    each stage left.
+    each stage left. `key` is the place of the record in its source; empty for problems made by hand.
     """
 
     id: str
@@ -107,6 +125,8 @@ class Problem:
     group: str = ""
     executions: Executions | None = None
     trace: tuple[StageCount, ...] = ()
+    key: str = ""
+    reviews: tuple[ReviewCase, ...] = ()
 
     @property
     def executed(self) -> Executions:
@@ -140,6 +160,8 @@ class Rejection:
     reason: str
     detail: str = ""
     trace: tuple[StageCount, ...] = ()
+    key: str = ""
+    reviews: tuple[ReviewCase, ...] = ()
 
 
 def with_tests(problem: Problem, kept: Sequence[int]) -> Problem:
@@ -165,7 +187,7 @@ def with_solutions(problem: Problem, kept: Sequence[int]) -> Problem:
 
 def rejection_of(problem: Problem, stage: str, *, reason: str, detail: str = "") -> Rejection:
     """The rejection of a problem by a stage, with the trace of what earlier stages had left of it."""
-    return Rejection(problem_id=problem.id, stage=stage, reason=reason, detail=detail, trace=problem.trace)
+    return Rejection(problem.id, stage, reason, detail, trace=problem.trace, key=problem.key, reviews=problem.reviews)
 
 
 def count_stage(problem: Problem, stage: str, **notes: float) -> Problem:

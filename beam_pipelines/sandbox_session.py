@@ -6,6 +6,7 @@ process; equal requests are answered from the store, so that a restarted build g
 
 import contextlib
 import dataclasses
+import pathlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -20,13 +21,23 @@ RENEWED_AFTER_CHARACTERS = 64 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Connection:
-    """How to reach the sandbox, as plain values that travel to workers. `store` is the file of stored executions."""
+    """How to reach the sandbox, as plain values that travel to workers.
+
+    Attributes:
+      address: `local`, `docker`, or the URLs of services.
+      workers: programs at the same time.
+      store: file of stored executions; not used by workers that do not see its directory, empty for none.
+      limit_s: cap of one execution, seconds.
+      memory_bytes: memory of one execution.
+      checkpoints: directory in which stages keep what took them long; empty for none.
+    """
 
     address: str
     workers: int
     store: str
     limit_s: float
     memory_bytes: int
+    checkpoints: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +198,8 @@ def _runs(answers: Sequence[protocol.RunResult], *, tests: int, solutions: int) 
 
 
 def _connect(connection: Connection) -> sandbox_client.Client:
-    store = connection.store or None
+    # A worker on another host shares no file system with the driver: it goes without stored executions.
+    store = connection.store if connection.store and pathlib.Path(connection.store).parent.is_dir() else None
     return sandbox_client.connect(connection.address, workers=connection.workers, store=store, reuse="always")
 
 

@@ -1,7 +1,8 @@
-"""Edge: keeps what became of each problem in a file of its own, so that memory stays flat and retries overwrite.
+"""Edge: keeps what became of each record in a file of its own, so that memory stays flat and work is done once.
 
-Every file is written under a temporary name and renamed, and named after the problem's id and statement: a bundle that
-a runner executes twice, or a build that is killed and started again, ends with the same set of files.
+Every file is written under a temporary name, renamed, and named after the record's place in its source, whatever became
+of it: a bundle that a runner executes twice, or a build that is killed and started again, ends with one file for each
+record that was read. What a stage took long for is kept as a checkpoint until the build ends.
 """
 
 import base64
@@ -9,7 +10,8 @@ import dataclasses
 import gzip
 import hashlib
 import json
-import os
+import typing
+import uuid
 from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
@@ -17,7 +19,9 @@ import numpy as np
 from etils import epath
 
 from beam_pipelines.matrices import Executions, Timings
-from beam_pipelines.records import Generator, Label, Problem, Rejection, Solution, StageCount, Test
+from beam_pipelines.records import Generator, Label, Problem, Rejection, ReviewCase, Solution, StageCount, Test
+
+Kind = typing.TypeVar("Kind")
 
 
 def record_to_json(record: Problem | Rejection) -> str:
@@ -28,14 +32,15 @@ def record_to_json(record: Problem | Rejection) -> str:
 
 def record_from_json(text: str) -> Problem | Rejection:
     """The record that `to_json` wrote."""
-    value = json.loads(text)
+    value: dict[str, typing.Any] = json.loads(text)
     kind = value.pop("record")
-    value["trace"] = tuple(StageCount(**{**one, "notes": _pairs(one["notes"])}) for one in value["trace"])
+    value["trace"] = tuple(_stage_count(one) for one in value["trace"])
+    value["reviews"] = tuple(_made(ReviewCase, one, solutions=tuple(one["solutions"])) for one in value["reviews"])
     if kind == "Rejection":
         return Rejection(**value)
     value["solutions"] = tuple(Solution(**{**one, "label": Label(one["label"])}) for one in value["solutions"])
     value["tests"] = tuple(Test(**one) for one in value["tests"])
-    value["generators"] = tuple(Generator(**{**one, "commands": tuple(one["commands"])}) for one in value["generators"])
+    value["generators"] = tuple(_made(Generator, one, commands=tuple(one["commands"])) for one in value["generators"])
     value["timings"] = _matrices(Timings, value["timings"])
     value["executions"] = _matrices(Executions, value["executions"])
     value["measured_under"] = _pairs(value["measured_under"])
@@ -49,23 +54,26 @@ class WriteRecords(beam.PTransform):
         super().__init__(label=label)
         self._directory = directory
 
-    def expand(self, records: beam.PCollection) -> beam.PCollection:
-        return records | f"{self.label} one by one" >> beam.Map(write_record, directory=self._directory)
+    def expand(self, input_or_inputs: beam.PCollection) -> beam.PCollection:
+        return input_or_inputs | f"{self.label} one by one" >> beam.Map(write_record, directory=self._directory)
 
 
-def write_record(record: Problem | Rejection, *, directory: str) -> str:
-    """Puts a record into its file atomically and returns the file's name."""
+def record_path(record: Problem | Rejection, directory: epath.PathLike) -> epath.Path:
+    """Return the file of a record: named by its key or, for records without one, by what it says of itself."""
     is_problem = isinstance(record, Problem)
     told_apart_by = (record.id, record.statement) if is_problem else (record.problem_id, record.reason)
     name = hashlib.sha256("\n".join(told_apart_by).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    path = epath.Path(directory) / f"{name}.json.gz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f"{name}.{os.getpid()}.part"
-    temporary.write_bytes(
-        gzip.compress(record_to_json(record).encode("utf-8", "surrogatepass"), compresslevel=3, mtime=0)
-    )
-    temporary.replace(path)
-    return str(path)
+    return epath.Path(directory) / f"{record.key or name}.json.gz"
+
+
+def write_record(record: Problem | Rejection, *, directory: str) -> str:
+    """Put a record into its file, atomically, and return the file's name."""
+    return _write(record, record_path(record, directory))
+
+
+def is_stored(record: Problem | Rejection, directory: epath.PathLike) -> bool:
+    """Whether an earlier run of the build already finished this record; only records with a key can tell."""
+    return bool(record.key) and record_path(record, directory).exists()
 
 
 def read_records(directory: epath.PathLike) -> Iterator[Problem | Rejection]:
@@ -74,17 +82,49 @@ def read_records(directory: epath.PathLike) -> Iterator[Problem | Rejection]:
         yield _record(path)
 
 
-def remove_repeated(directory: epath.PathLike) -> list[Rejection]:
-    """Removes problems whose id an earlier file of the directory has already, and says so: ids name problems."""
+def read_problems(directory: epath.PathLike) -> Iterator[Problem]:
+    """The problems among the records of a directory, in the order of their file names."""
+    return (record for record in read_records(directory) if isinstance(record, Problem))
+
+
+def reject_repeated(directory: epath.PathLike) -> int:
+    """Turn problems whose id an earlier file of the directory has already into rejections; return how many."""
     seen: set[str] = set()
-    removed = []
+    count = 0
     for path in sorted(epath.Path(directory).glob("*.json.gz")):
-        problem = _record(path)
-        if problem.id in seen:
-            path.unlink()
-            removed.append(Rejection(problem.id, "read", "repeated_id", trace=problem.trace))
-        seen.add(problem.id)
-    return removed
+        record = _record(path)
+        if isinstance(record, Problem) and record.id in seen:
+            _write(Rejection(record.id, "read", "repeated_id", trace=record.trace, key=record.key), path)
+            count += 1
+        elif isinstance(record, Problem):
+            seen.add(record.id)
+    return count
+
+
+def write_checkpoint(outcome: Problem | Rejection, *, directory: str, stage: str) -> None:
+    """Keep what a stage made of a problem, for a bundle that is tried again."""
+    _write(outcome, _checkpoint_path(outcome, directory=directory, stage=stage))
+
+
+def read_checkpoint(problem: Problem, *, directory: str, stage: str) -> Problem | Rejection | None:
+    """What an earlier try of the stage made of this problem, None where it kept nothing."""
+    path = _checkpoint_path(problem, directory=directory, stage=stage)
+    return _record(path) if path.exists() else None
+
+
+def _checkpoint_path(record: Problem | Rejection, *, directory: str, stage: str) -> epath.Path:
+    return record_path(record, epath.Path(directory) / stage)
+
+
+def _write(record: Problem | Rejection, path: epath.Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Threads and processes of several hosts may write the same record; each renames a file of its own.
+    temporary = path.parent / f"{path.name}.{uuid.uuid4().hex}.part"
+    temporary.write_bytes(
+        gzip.compress(record_to_json(record).encode("utf-8", "surrogatepass"), compresslevel=3, mtime=0)
+    )
+    temporary.replace(path)
+    return str(path)
 
 
 def _record(path: epath.Path) -> Problem | Rejection:
@@ -104,6 +144,15 @@ def _matrices(kind: type, value: dict[str, dict] | None) -> object:
             for name, one in value.items()
         }
     )
+
+
+def _made(kind: type[Kind], value: dict[str, typing.Any], **changed: object) -> Kind:
+    """An instance of the fields, some of which JSON knows in another form."""
+    return kind(**(value | changed))
+
+
+def _stage_count(value: dict[str, typing.Any]) -> StageCount:
+    return _made(StageCount, value, notes=tuple((name, number) for name, number in value["notes"]))
 
 
 def _pairs(rows: Iterable[Iterable[object]]) -> tuple[tuple[object, ...], ...]:

@@ -19,7 +19,6 @@ from etils import epath
 
 from beam_pipelines import storage
 from beam_pipelines.dmc_optim import features
-from beam_pipelines.records import Problem
 
 NAME = "dmc_optim"
 VIEWS = {"filterable": ("rl_train", "rl_test"), "cleaned": ("rl_train", "rl_test", "non_filterable", "evaluation")}
@@ -73,7 +72,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
 
     def _generate_examples(self, split: str) -> Iterator[tuple[int, dict]]:
         chosen = (
-            record for record in storage.read_records(self._records_directory) if self._splits.get(_id(record)) == split
+            record for record in storage.read_problems(self._records_directory) if self._splits.get(record.id) == split
         )
         for index, problem in enumerate(chosen):
             yield index, features.example_of(problem)
@@ -159,7 +158,3 @@ def _link(source: pathlib.Path, target: pathlib.Path) -> None:
     except OSError:
         # Some file systems have no hard links; a copy is the same to every reader.
         shutil.copyfile(source, target)
-
-
-def _id(record: object) -> str:
-    return record.id if isinstance(record, Problem) else ""

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from beam_pipelines.records import Rejection
 from beam_pipelines.report.stage_table import PAPER_KEPT, StageRow
 
+SHOWN_RECORDS = 5
 # A pipe has no width of its own; the tables need this many columns.
 _CONSOLE = Console(width=None if sys.stdout.isatty() else 120)
 
@@ -23,10 +25,18 @@ def print_stage_table(rows: Sequence[StageRow], *, has_paper: bool = False) -> N
     _CONSOLE.print(table)
 
 
+def print_rejected_records(rejections: Sequence[Rejection]) -> None:
+    """The first records that could not be read, one a line; all of them are in the traces."""
+    for one in rejections[:SHOWN_RECORDS]:
+        print(f"not read: {one.problem_id}: {one.reason} {one.detail}".rstrip())
+    if len(rejections) > SHOWN_RECORDS:
+        print(f"not read: {len(rejections) - SHOWN_RECORDS} more")
+
+
 def print_figures(title: str, rows: Mapping[str, Mapping[str, float]], *, form: str) -> None:
     """One line a name, one column a figure; `form` is how a figure is written."""
-    columns = list(next(iter(rows.values()), {}))
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     table = Table("", *columns, title=title)
     for name, row in rows.items():
-        table.add_row(name, *(form.format(row[column]) for column in columns))
+        table.add_row(name, *(form.format(row[column]) if column in row else "" for column in columns))
     _CONSOLE.print(table)

@@ -1,61 +1,118 @@
-"""What a build costs: executions, CPU hours and storage, measured on one corpus and scaled to another. Pure."""
+"""What a build costs: executions, hours and storage, measured on one corpus and scaled to another. Pure.
+
+A corpus is not its number of problems: it costs solutions x tests x seconds. The paper's counts are those of App. B,
+"Problem and solution counts" (Table 19) and "Test generation statistics by campaign" (Table 12).
+"""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from beam_pipelines.records import StageCount
 
-PAPER_PROBLEMS = 12_275
+# Which stages run which kind of tests.
+KIND_OF_STAGE = {
+    "validate": "original",
+    "generate_correctness": "correctness",
+    "generate_optimization": "optimization",
+    "time": "optimization",
+}
 
 
 @dataclasses.dataclass(frozen=True)
-class Cost:
-    """`program_cpu_h` is the time of the programs alone, `sandbox_h` what stages waited, times the workers they had.
+class Workload:
+    """How much of one kind of tests a corpus executes: `solutions` x `tests` (of a problem) x `runs` of each pair."""
 
-    `store_bytes` is the file of stored executions, which a finished dataset no longer needs.
+    solutions: int
+    tests: float
+    runs: float = 1.0
+
+    @property
+    def executions(self) -> float:
+        return self.solutions * self.tests * self.runs
+
+
+# Optimization tests are measured three times in our builds; the tests of a problem are means over problems.
+PAPER_WORKLOAD = {
+    "original": Workload(938_227, 107),
+    "correctness": Workload(797_896, 109.5),
+    "optimization": Workload(800_000, 115, runs=3),
+}
+# Mean seconds of a run in the paper's service, by kind of tests (App. B.8, Table 21).
+PAPER_MEAN_S = {"original": 0.088, "correctness": 0.137, "optimization": 0.334}
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildCost:
+    """What a build took.
+
+    Attributes:
+      problems: read, rejected ones included.
+      executions: runs of programs.
+      program_h: hours of wall time of the programs alone.
+      sandbox_h: hours that stages waited for the sandbox, times the workers it had.
+      dataset_bytes: size of the dataset.
+      store_bytes: size of the file of stored executions, which a finished dataset no longer needs.
+      mean_s: mean wall seconds of a run by kind of tests.
     """
 
     problems: int
     executions: int
-    program_cpu_h: float
+    program_h: float
     sandbox_h: float
     dataset_bytes: int
     store_bytes: int
+    mean_s: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 def total_spent(traces: Iterable[Iterable[StageCount]]) -> dict[str, float]:
-    """Executions, program_s and waited_s, summed over all stages of all problems, rejected ones included."""
+    """Executions, program_s and waited_s, summed over all stages of all problems, rejected ones included.
+
+    `executions_KIND` and `program_s_KIND` are the same for the stages that run one kind of tests.
+    """
     totals = {"executions": 0.0, "program_s": 0.0, "waited_s": 0.0}
     for trace in traces:
         for step in trace:
+            kind = KIND_OF_STAGE.get(step.stage)
             for name, value in step.notes:
-                if name in totals:
+                if name in ("executions", "program_s", "waited_s"):
                     totals[name] += value
+                    if kind and name != "waited_s":
+                        totals[f"{name}_{kind}"] = totals.get(f"{name}_{kind}", 0.0) + value
     return totals
 
 
 def measure_cost(
-    totals: dict[str, float], *, problems: int, workers: int, dataset_bytes: int, store_bytes: int
-) -> Cost:
-    """The cost of a build from the totals of `spent` and the sizes of what it left."""
-    return Cost(
+    totals: Mapping[str, float], *, problems: int, workers: int, dataset_bytes: int, store_bytes: int
+) -> BuildCost:
+    """The cost of a build from the totals of `total_spent` and the sizes of what it left."""
+    return BuildCost(
         problems=problems,
         executions=int(totals["executions"]),
-        program_cpu_h=totals["program_s"] / 3600,
+        program_h=totals["program_s"] / 3600,
         sandbox_h=totals["waited_s"] * workers / 3600,
         dataset_bytes=dataset_bytes,
         store_bytes=store_bytes,
+        mean_s={
+            kind: totals[f"program_s_{kind}"] / totals[f"executions_{kind}"]
+            for kind in PAPER_WORKLOAD
+            if totals.get(f"executions_{kind}")
+        },
     )
 
 
-def scale_cost(cost: Cost, *, problems: int = PAPER_PROBLEMS) -> Cost:
-    """The same cost a problem for another number of problems; all zero where nothing was measured."""
-    factor = problems / cost.problems if cost.problems else 0.0
-    return Cost(
-        problems=problems,
-        executions=round(cost.executions * factor),
-        program_cpu_h=cost.program_cpu_h * factor,
-        sandbox_h=cost.sandbox_h * factor,
-        dataset_bytes=round(cost.dataset_bytes * factor),
-        store_bytes=round(cost.store_bytes * factor),
-    )
+def cost_at_scale(
+    mean_s: Mapping[str, float], workload: Mapping[str, Workload] = PAPER_WORKLOAD
+) -> dict[str, dict[str, float]]:
+    """Executions and program hours of a corpus of another size, by kind of tests and in all.
+
+    Args:
+      mean_s: mean wall seconds of a run by kind of tests; kinds that are absent were never measured and count nothing.
+      workload: solutions, tests and runs by kind; the paper's corpus by default.
+    """
+    table = {
+        kind: {"executions": work.executions, "program_h": work.executions * mean_s[kind] / 3600}
+        for kind, work in workload.items()
+        if kind in mean_s
+    }
+    columns = ("executions", "program_h")
+    return table | {"total": {name: sum(row[name] for row in table.values()) for name in columns}}

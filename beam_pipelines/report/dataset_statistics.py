@@ -5,15 +5,17 @@ timeout counts 10 s (paper L1803), so that every problem weighs by its tests and
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from beam_pipelines.stages.filterability import MIN_LENGTH_R, pearson, robust_cv, usable_mean
 from optimrl_jax.arrays import TestKind
 
-Example = Mapping[str, object]
+Example = Mapping[str, Any]
 Selection = Callable[[Example], np.ndarray]
 
+BULK = ("statement", "test_input", "test_output", "reference_program", "incorrect_program")
 SLOW_S = 1.0
 VERY_SLOW_S = 3.0
 SLOW_SHARE = 0.1
@@ -44,8 +46,18 @@ def mean_seconds(example: Example) -> np.ndarray:
     return usable_mean(np.asarray(example["duration_s"]), np.asarray(example["status"]))
 
 
+def condense(example: Example) -> Example:
+    """Return an example without its texts, with the number of characters of each test: what the tables need of it.
+
+    A dataset of the paper's size does not fit into memory; its numbers do.
+    """
+    return {name: value for name, value in example.items() if name not in BULK} | {"characters": characters(example)}
+
+
 def characters(example: Example) -> np.ndarray:
     """float[k]: Unicode characters of input and expected output together."""
+    if "characters" in example:
+        return example["characters"]
     texts = zip(example["test_input"], example["test_output"], strict=True)
     return np.array([len(_text(given)) + len(_text(wanted)) for given, wanted in texts], float)
 

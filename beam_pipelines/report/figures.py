@@ -2,11 +2,12 @@
 
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from beam_pipelines.report import dataset_statistics
+from beam_pipelines.report import campaign_tables, dataset_statistics, tail_tables
 
 KINDS = ("original", "correctness", "optimization")
 CASES = 3
@@ -44,7 +45,7 @@ def draw_profiles(examples: Sequence[dataset_statistics.Example], path: pathlib.
 
 
 def draw_pass_rates(traces: Sequence[Mapping[str, float]], path: pathlib.Path) -> None:
-    """Pass rates of correct and incorrect solutions before and after the generated correctness tests (L1528)."""
+    """Pass rates of both labels before and after the generated correctness tests (App. B.5, Figure 14)."""
     figure = Figure(figsize=(8, 4))
     both = figure.subplots(1, 2)
     for axes, label in zip(both, ("correct", "incorrect"), strict=True):
@@ -62,6 +63,86 @@ def draw_reference_percentiles(percent: Sequence[float], path: pathlib.Path) -> 
     axes = figure.subplots()
     axes.hist(percent, bins=20, range=(0, 100))
     axes.set(xlabel="percentile of a reference, 0 fastest", ylabel="references")
+    _saved(figure, path)
+
+
+def draw_false_positives(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
+    """Histogram of false-positive rates before and after generated tests (App. B.5, Figure 15)."""
+    covered = [row for row in rows if row["has_tests"]]
+    figure = Figure(figsize=(6, 3))
+    axes = figure.subplots()
+    for when in ("before", "generated"):
+        rates = [100 * row[f"incorrect_{when}"] for row in covered]
+        axes.hist(rates, bins=20, range=(0, 100), alpha=0.6, label=when)
+    axes.axvline(5, color="0.4", linewidth=1)
+    axes.set(xlabel="false-positive rate of a problem, %", ylabel="problems")
+    axes.legend()
+    _saved(figure, path)
+
+
+def draw_filters(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
+    """Pass rates of both labels by problem: original, generated, after each filter and both (App. B.5, Figure 17)."""
+    covered = [row for row in rows if row["has_tests"]]
+    covered.sort(key=lambda row: row["incorrect_generated"] - row["incorrect_before"])
+    figure = Figure(figsize=(8, 5))
+    for axes, label in zip(figure.subplots(2, 1), campaign_tables.LABELS, strict=True):
+        for when in campaign_tables.STAGES:
+            axes.plot([100 * row[f"{label}_{when}"] for row in covered], marker=".", linewidth=1, label=when)
+        axes.set(ylabel=f"{label} that pass, %")
+    axes.set(xlabel="problems, largest false-positive reduction first")
+    axes.legend(fontsize=7)
+    _saved(figure, path)
+
+
+def draw_statuses(table: Mapping[str, Mapping[str, float]], path: pathlib.Path) -> None:
+    """Executions by status on generated tests before and after the filters (App. B.5, Figures 18 and 19)."""
+    figure = Figure(figsize=(8, 4))
+    axes = figure.subplots()
+    totals = {name: max(1.0, sum(row.values())) for name, row in table.items()}
+    left = np.zeros(len(table))
+    for status in campaign_tables.STATUSES:
+        shares = np.array([100 * row[status] / totals[name] for name, row in table.items()])
+        axes.barh(list(table), shares, left=left, label=status)
+        left += shares
+    axes.set(xlabel="executions, %")
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", labelsize=7)
+    axes.legend(fontsize=7)
+    _saved(figure, path)
+
+
+def draw_prevalence(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
+    """Tails with equal weight for each problem, and how many problems have slow tests (App. B.8, Figure 22)."""
+    thresholds_s = np.geomspace(0.001, 10, 60)
+    figure = Figure(figsize=(9, 3.5))
+    tails, prevalence = figure.subplots(1, 2)
+    for kind in KINDS:
+        select = dataset_statistics.CATEGORIES[kind]
+        suites = [s[np.isfinite(s)] for s in (dataset_statistics.mean_seconds(e)[select(e)] for e in examples)]
+        shares = np.array([[(one > limit).mean() for limit in thresholds_s] for one in suites if one.size])
+        if shares.size:
+            tails.plot(thresholds_s, shares.mean(axis=0), label=kind)
+            prevalence.plot(thresholds_s, (shares > 0).mean(axis=0), label=f"{kind}, any")
+            prevalence.plot(thresholds_s, (shares >= 0.1).mean(axis=0), linestyle="--", label=f"{kind}, a tenth")
+    tails.set(xscale="log", xlabel="threshold, s", ylabel="share of tests above, mean over problems")
+    prevalence.set(xscale="log", xlabel="threshold, s", ylabel="share of problems with slow tests")
+    for axes in (tails, prevalence):
+        axes.legend(fontsize=7)
+    _saved(figure, path)
+
+
+def draw_quantiles(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
+    """Median, p90, p99 and largest duration of every problem, by kind of tests (App. B.8, Figure 23)."""
+    figure = Figure(figsize=(10, 3))
+    all_axes = figure.subplots(1, len(tail_tables.QUANTILES), sharey=True)
+    for kind in KINDS:
+        for axes, (name, values) in zip(
+            all_axes, tail_tables.per_problem_quantiles(examples, kind).items(), strict=True
+        ):
+            axes.plot(np.sort(values), marker=".", linewidth=1, label=kind)
+            axes.set(title=name, yscale="log", xlabel="problems, sorted")
+    all_axes[0].set_ylabel("seconds")
+    all_axes[0].legend(fontsize=7)
     _saved(figure, path)
 
 

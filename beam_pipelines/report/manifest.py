@@ -1,15 +1,19 @@
 """Edge: what a finished dataset says about its own origin: revision, libraries, host, measurement, options, counts."""
 
 import dataclasses
+import hashlib
 import importlib.metadata
 import pathlib
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from etils import epath
+
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.report import costs
 
+HASHED_BYTES = 1 << 20
 LIBRARIES = ("apache-beam", "array-record", "numpy", "tensorflow-datasets")
 
 
@@ -18,19 +22,31 @@ def build_manifest(
     *,
     splits: Mapping[str, int],
     measured_under: Sequence[Mapping[str, str]],
-    cost: costs.Cost,
+    cost: costs.BuildCost,
+    inputs: Mapping[str, str],
+    host: Mapping[str, float],
 ) -> dict[str, object]:
-    """Plain values for `manifest.json`; `measured_under` lists every state under which durations were measured."""
+    """Return plain values for `manifest.json`.
+
+    Args:
+      options: of the build.
+      splits: problems by split.
+      measured_under: every state of the sandbox under which durations were measured.
+      cost: what the build took.
+      inputs: SHA-256 of every file that was read.
+      host: load before the build and drift of durations until its end, see `runners.host_check`.
+    """
     return {
         "revision": code_revision(pathlib.Path(__file__).parent),
         "python": platform.python_version(),
         "libraries": {name: importlib.metadata.version(name) for name in LIBRARIES},
-        "host": {"machine": platform.machine(), "system": f"{platform.system()} {platform.release()}"},
+        "host": {"machine": platform.machine(), "system": f"{platform.system()} {platform.release()}", **host},
+        "inputs": dict(inputs),
         "measured_under": list(measured_under),
         "options": dataclasses.asdict(options),
         "splits": dict(splits),
         "cost": dataclasses.asdict(cost),
-        "cost_at_paper_scale": dataclasses.asdict(costs.scale_cost(cost)),
+        "cost_at_paper_scale": costs.cost_at_scale(cost.mean_s),
     }
 
 
@@ -41,3 +57,30 @@ def code_revision(directory: pathlib.Path) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
+
+
+def hash_inputs(options: BuildOptions) -> dict[str, str]:
+    """Return the SHA-256 of every file that a build reads, by name; a directory gives all its files.
+
+    Files may lie wherever `epath` reads. What is not there is left to the source, which says what it expects.
+    """
+    named = [options.input, options.generators, *options.evaluation_sets.split(",")]
+    hashes = {}
+    for name in filter(None, named):
+        root = epath.Path(name)
+        paths = sorted(path for path in root.rglob("*") if not path.is_dir()) if root.is_dir() else [root]
+        hashes |= {str(path): _hash_file(path) for path in paths if path.exists()}
+    return hashes
+
+
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of a text in hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _hash_file(path: epath.Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(HASHED_BYTES):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Where each human reference stands on the leaderboard of its own problem (paper L3596: exact QP ranking).
+"""Where each human reference stands on the leaderboard of its own problem (App. D, exact QP ranking).
 
 A reference is judged like a policy's program that did exactly what was recorded for it, against the whole pool, itself
 included; the tie rule then gives it its own position.
@@ -7,6 +7,7 @@ included; the tie rule then gives it its own position.
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from beam_pipelines.report.dataset_statistics import Example, characters
@@ -22,19 +23,23 @@ def reference_percentiles(example: Example) -> np.ndarray:
     shape = (padded_size(k), padded_size(h))
     is_usable = np.isin(status, (Status.SUCCESS, Status.TIMEOUT))
     tests = Tests(
-        kind=pad_array(np.asarray(example["test_kind"]), shape[:1]),
-        characters=pad_array(characters(example).astype(np.int32), shape[:1]),
-        mask=pad_array(np.ones(k, bool), shape[:1]),
+        kind=_padded(example["test_kind"], shape[:1]),
+        characters=_padded(characters(example).astype(np.int32), shape[:1]),
+        mask=_padded(np.ones(k, bool), shape[:1]),
     )
     references = References(
-        duration_s=pad_array(duration_s, shape),
-        std_s=pad_array(np.asarray(example["std_s"], np.float32), shape),
-        is_usable=pad_array(is_usable, shape),
+        duration_s=_padded(duration_s, shape),
+        std_s=_padded(np.asarray(example["std_s"], np.float32), shape),
+        is_usable=_padded(is_usable, shape),
     )
-    execution = Execution(status=pad_array(status, shape).T, duration_s=pad_array(duration_s, shape).T)
+    execution = Execution(status=_padded(status, shape).T, duration_s=_padded(duration_s, shape).T)
     position = np.array(_judge(tests, references, execution))[:h]
     position[~is_usable[np.asarray(example["test_kind"]) == TestKind.OPTIMIZATION].any(axis=0)] = np.nan
     return position
+
+
+def _padded(values: np.ndarray, shape: tuple[int, ...]) -> jax.Array:
+    return jnp.asarray(pad_array(np.asarray(values), shape))
 
 
 @functools.cache

@@ -6,6 +6,7 @@ only. Here a consumer gets the elements of the output that it asked for, and eve
 
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from apache_beam import DoFn, ParDo, TaggedOutput, pvalue
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -39,7 +40,7 @@ class DaskRunner(dask_runner.DaskRunner):
         client = distributed.Client(**dask_options)
         sinks = [bag for step, bag in visitor.bags.items() if step not in visitor.consumed]
         # Optimized one by one, sinks would each carry, and execute, a copy of the steps that they share.
-        return ClosingResult(client, client.compute(sinks, optimize_graph=False))
+        return ClosingResult(client, list(client.compute(sinks, optimize_graph=False)))
 
 
 class ClosingResult(dask_runner.DaskRunnerResult):
@@ -56,21 +57,22 @@ class _Translation(PipelineVisitor):
     """Turns steps into Dask bags, one after the other; `consumed` are those whose output another step reads."""
 
     def __init__(self, bag_arguments: Mapping[str, object]) -> None:
-        self.bags: dict[AppliedPTransform, object] = {}
+        self.bags: dict[AppliedPTransform, Any] = {}
         self.consumed: set[AppliedPTransform] = set()
         self._bag_arguments = bag_arguments
 
     def visit_transform(self, transform_node: AppliedPTransform) -> None:
         inputs = [self._input(value) for value in transform_node.inputs]
-        first = next(iter(inputs), None)
+        first: Any = next(iter(inputs), None)
         if isinstance(transform_node.transform, ParDo):
             self.bags[transform_node] = first.map_partitions(_bundle, transform_node.transform)
             return
-        kind = TRANSLATIONS.get(type(transform_node.transform), NoOp)
+        known: Mapping[type, Any] = TRANSLATIONS
+        kind = known.get(type(transform_node.transform), NoOp)
         operation = kind(transform_node, bag_kwargs=self._bag_arguments)
         self.bags[transform_node] = operation.apply(input_bag=inputs if isinstance(operation, Flatten) else first)
 
-    def _input(self, value: pvalue.PValue) -> object:
+    def _input(self, value: pvalue.PValue) -> Any:
         if isinstance(value, pvalue.PBegin):
             return None
         self.consumed.add(value.producer)

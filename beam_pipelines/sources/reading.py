@@ -5,6 +5,7 @@ encoded, numbers that the dataset cannot hold and values of another type end as 
 cannot be read ends the job instead.
 """
 
+import copy
 import dataclasses
 import functools
 import math
@@ -13,6 +14,7 @@ from typing import TypeVar
 
 import apache_beam as beam
 
+from beam_pipelines import storage
 from beam_pipelines.generators import generator_files
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import KEPT, REJECTED, Problem, Rejection
@@ -121,6 +123,7 @@ class ReadSource(beam.PTransform):
         self._blocks = list(blocks)
         self._parse = parse
         self._options = options
+        self._finished = ""
 
     def records(self) -> Iterator[Problem | Rejection]:
         """The records one after the other in this process, for jobs that need no pipeline."""
@@ -128,23 +131,36 @@ class ReadSource(beam.PTransform):
             for record in self._parse(block, self._options):
                 yield tidy_or_reject(record) if isinstance(record, Problem) else record
 
+    def resumed_from(self, finished: str) -> "ReadSource":
+        """Return the same source without the records that an earlier run left in the directory `finished`."""
+        source = copy.copy(self)
+        source._finished = finished
+        return source
+
     def expand(self, input_or_inputs: beam.Pipeline):
-        blocks = input_or_inputs | "blocks" >> beam.Create(self._blocks)
-        step = _ReadBlock(self._parse, self._options)
+        blocks = input_or_inputs | "blocks" >> beam.Create(list(enumerate(self._blocks)))
+        step = _ReadBlock(self._parse, self._options, finished=self._finished)
         return blocks | "parse" >> beam.ParDo(step).with_outputs(REJECTED, main=KEPT)
 
 
 class _ReadBlock(beam.DoFn):
-    def __init__(self, parse: Parse, options: BuildOptions) -> None:
+    """Gives every record the key of its place in the source, and passes over those that are finished."""
+
+    def __init__(self, parse: Parse, options: BuildOptions, *, finished: str) -> None:
         self._parse = parse
         self._options = options
+        self._finished = finished
 
     def setup(self) -> None:
         self._generators = generator_files.read_generators(self._options.generators)
 
-    def process(self, block: object) -> Iterator[Problem]:
-        for record in self._parse(block, self._options):
+    def process(self, numbered: tuple[int, object]) -> Iterator[Problem]:
+        number, block = numbered
+        for place, record in enumerate(self._parse(block, self._options)):
             clean = tidy_or_reject(record) if isinstance(record, Problem) else record
+            clean = dataclasses.replace(clean, key=f"{number:07d}-{place:05d}")
+            if self._finished and storage.is_stored(clean, self._finished):
+                continue
             if isinstance(clean, Problem):
                 yield generator_files.add_generators(clean, self._generators)
             else:

@@ -4,6 +4,7 @@ A correct solution stays if it passes the suite, an incorrect one if it still fa
 few correct solutions and let few incorrect ones through, or it goes as a whole.
 """
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -41,6 +42,8 @@ def classify(problem: Problem, *, thresholds: Thresholds) -> Problem | Rejection
         return rejection_of(problem, stage_name, reason="correct_attrition", detail=detail)
     is_unconfirmed = (passes | ~is_decided) & thresholds.reclassifies_incorrect
     leaves = np.where(is_correct, ~passes, is_unconfirmed)
+    changed = verdicts.review_solutions(problem, leaves & is_decided, stage=stage_name)
+    problem = dataclasses.replace(problem, reviews=problem.reviews + changed)
     left = with_solutions(problem, np.flatnonzero(~leaves).tolist())
     if len(left.correct) < thresholds.min_correct:
         return rejection_of(problem, stage_name, reason="few_correct", detail=f"{len(left.correct)} left")

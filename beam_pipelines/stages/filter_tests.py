@@ -4,6 +4,7 @@ Original tests are never removed. Two filters run one after the other, each with
 where more tests offend than the cap allows, the worst go first.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping
@@ -21,21 +22,35 @@ def filter_tests_stage(thresholds: Thresholds) -> Stage:
 
 
 def filter_tests(problem: Problem, *, thresholds: Thresholds) -> Problem:
-    """The problem without the generated tests that both filters remove; never rejects."""
-    timeouts = worst_tests(
-        timeout_shares(problem, thresholds), threshold=thresholds.timeout_share, cap=thresholds.timeout_removal_cap
-    )
-    without_timeouts = without_tests(problem, timeouts)
-    failures = worst_tests(
-        failure_shares(without_timeouts, thresholds),
-        threshold=thresholds.failure_share,
-        cap=thresholds.failure_removal_cap,
-    )
-    left = without_tests(without_timeouts, failures)
-    removed = {"removed_timeout": len(timeouts), "removed_failure": len(failures)}
-    return count_stage(
-        left, thresholds.stage_name("filter_tests"), **removed, **verdicts.solution_pass_rates(left, when="filtered")
-    )
+    """Return the problem without the generated tests that both filters remove; never rejects.
+
+    The trace keeps what each filter does alone and what both do, as pass rates of correct and incorrect solutions and
+    as counts of execution statuses on the generated tests; the removed tests are kept for review.
+    """
+    stage = thresholds.stage_name("filter_tests")
+    timeouts = _timeout_tests(problem, thresholds)
+    after_timeouts = without_tests(problem, timeouts)
+    failures = _failure_tests(after_timeouts, thresholds)
+    left = without_tests(after_timeouts, failures)
+    failures_alone = without_tests(problem, _failure_tests(problem, thresholds))
+    notes: dict[str, float] = {"removed_timeout": len(timeouts), "removed_failure": len(failures)}
+    for when, one in (("timeout_filter", after_timeouts), ("failure_filter", failures_alone), ("filtered", left)):
+        notes |= verdicts.solution_pass_rates(one, when=when)
+    for when, one in (("generated", problem), ("timeout_filter", after_timeouts), ("filtered", left)):
+        notes |= verdicts.count_statuses(one, thresholds.kind, when=when)
+    removed = verdicts.review_tests(problem, timeouts, stage=stage, reason="timeouts")
+    removed += verdicts.review_tests(after_timeouts, failures, stage=stage, reason="failures")
+    return count_stage(dataclasses.replace(left, reviews=problem.reviews + removed), stage, **notes)
+
+
+def _timeout_tests(problem: Problem, thresholds: Thresholds) -> tuple[int, ...]:
+    shares = timeout_shares(problem, thresholds)
+    return worst_tests(shares, threshold=thresholds.timeout_share, cap=thresholds.timeout_removal_cap)
+
+
+def _failure_tests(problem: Problem, thresholds: Thresholds) -> tuple[int, ...]:
+    shares = failure_shares(problem, thresholds)
+    return worst_tests(shares, threshold=thresholds.failure_share, cap=thresholds.failure_removal_cap)
 
 
 def timeout_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:

@@ -54,12 +54,20 @@ def generate_tests(problem: Problem, session: SandboxSession, *, campaign: Gener
     stage_name = campaign.thresholds.stage_name("generate")
     outcomes: Counter[str] = Counter()
     rates = verdicts.solution_pass_rates(problem, when="before")
+    before = len(problem.tests)
     for index, generator in enumerate(campaign_generators(problem, campaign)):
         outcome = try_generator(problem, session, generator=generator, campaign=campaign, index=index)
         outcomes["accepted" if isinstance(outcome, Problem) else outcome] += 1
         problem = outcome if isinstance(outcome, Problem) else problem
     rates |= verdicts.solution_pass_rates(problem, when="generated")
-    return count_stage(problem, stage_name, attempts=sum(outcomes.values()), **outcomes, **rates)
+    return count_stage(
+        problem,
+        stage_name,
+        attempts=sum(outcomes.values()),
+        tests_added=len(problem.tests) - before,
+        **outcomes,
+        **rates,
+    )
 
 
 def campaign_generators(problem: Problem, campaign: GenerationCampaign) -> list[Generator]:

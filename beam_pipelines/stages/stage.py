@@ -5,16 +5,19 @@ run programs. The decision modules beside this one hold those functions; nothing
 """
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterator
 
 import apache_beam as beam
 
-from beam_pipelines import sandbox_session
+from beam_pipelines import sandbox_session, storage
 from beam_pipelines.records import KEPT, REJECTED, Problem, Rejection, StageCount, rejection_of
 from beam_pipelines.runners import progress
 from sandbox.protocol import InvalidRequestError
 
 Decision = Callable[..., Problem | Rejection]
+# A bundle that a runner tries again repeats less than this for each stage of a problem.
+CHECKPOINT_AFTER_S = 60.0
 
 
 def with_spent(outcome: Problem | Rejection, stage: str, *, spent: sandbox_session.Spent) -> Problem | Rejection:
@@ -40,9 +43,9 @@ class Stage(beam.PTransform):
         """Whether the stage runs programs."""
         return self._connection is not None
 
-    def expand(self, problems: beam.PCollection):
+    def expand(self, input_or_inputs: beam.PCollection):
         step = _Apply(self._name, self._decide, self._connection)
-        return problems | f"decide {self._name}" >> beam.ParDo(step).with_outputs(REJECTED, main=KEPT)
+        return input_or_inputs | f"decide {self._name}" >> beam.ParDo(step).with_outputs(REJECTED, main=KEPT)
 
 
 class _Apply(beam.DoFn):
@@ -54,7 +57,7 @@ class _Apply(beam.DoFn):
         self._rejected = beam.metrics.Metrics.counter(name, REJECTED)
 
     def setup(self) -> None:
-        self._executor = sandbox_session.acquire_session(self._connection) if self._connection else None
+        self._session = sandbox_session.acquire_session(self._connection) if self._connection else None
         progress.PROGRESS.register(self._name)
 
     def process(self, problem: Problem) -> Iterator[Problem]:
@@ -69,15 +72,26 @@ class _Apply(beam.DoFn):
             yield beam.pvalue.TaggedOutput(REJECTED, outcome)
 
     def _outcome(self, problem: Problem) -> Problem | Rejection:
-        if self._executor is None:
+        """What the stage decides, or decided in an earlier try that took long enough to be kept."""
+        checkpoints = self._connection.checkpoints if self._connection and problem.key else ""
+        if checkpoints and (kept := storage.read_checkpoint(problem, directory=checkpoints, stage=self._name)):
+            return kept
+        start = time.monotonic()
+        outcome = self._decided(problem)
+        if checkpoints and time.monotonic() - start >= CHECKPOINT_AFTER_S:
+            storage.write_checkpoint(outcome, directory=checkpoints, stage=self._name)
+        return outcome
+
+    def _decided(self, problem: Problem) -> Problem | Rejection:
+        if self._session is None:
             return self._decide(problem)
-        before = self._executor.spent
+        before = self._session.spent
         try:
-            outcome = self._decide(problem, self._executor)
+            outcome = self._decide(problem, self._session)
         except InvalidRequestError as error:
             # What the sandbox will not run, such as an unknown checker, is a fault of the record and not of the job.
             outcome = rejection_of(problem, self._name, reason="invalid_request", detail=str(error))
-        return with_spent(outcome, self._name, spent=self._executor.spent - before)
+        return with_spent(outcome, self._name, spent=self._session.spent - before)
 
     def finish_bundle(self) -> None:
         progress.PROGRESS.finish(self._name)

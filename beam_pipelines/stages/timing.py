@@ -31,7 +31,7 @@ def timing_stage(connection: Connection, *, repeats: int, cap_s: float, seed: in
 
 def measure_durations(problem: Problem, session: SandboxSession, *, repeats: int, cap_s: float, seed: int) -> Problem:
     """The problem with timings of its correct solutions on all its tests; drops the executions they came from."""
-    first = problem.executed.take(np.flatnonzero(verdicts.is_label(problem, Label.CORRECT)), axis=1)
+    first = problem.executed.take(np.flatnonzero(verdicts.is_label(problem, Label.CORRECT)).tolist(), axis=1)
     optimization = tests_of(problem, {TestKind.OPTIMIZATION})
     again = [_round(problem, session, rows=optimization, index=index, seed=seed) for index in range(repeats - 1)]
     timed = dataclasses.replace(

@@ -3,12 +3,17 @@
 A pair that was not run and one on which the sandbox failed count neither for nor against anything.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from beam_pipelines.matrices import Executions, verdict_code
-from beam_pipelines.records import Label, Problem
+from beam_pipelines.matrices import VERDICTS, Executions, verdict_code
+from beam_pipelines.records import Label, Problem, ReviewCase, Test
 from optimrl_jax.arrays import Status, TestKind
 from sandbox.protocol import Verdict
+
+REVIEWED_SOLUTIONS = 5
+EXCERPT_CHARACTERS = 200
 
 
 def is_timeout(executions: Executions) -> np.ndarray:
@@ -28,13 +33,14 @@ def is_decided(executions: Executions) -> np.ndarray:
 
 def passes_all_tests(problem: Problem, *, tolerates_timeouts: bool = False) -> np.ndarray:
     """bool[s]: solutions that succeed on every test; where asked for, a timeout on an optimization test passes too."""
-    return _tolerated(problem, tolerates_timeouts=tolerates_timeouts).all(axis=0)
+    return np.asarray(_tolerated(problem, tolerates_timeouts=tolerates_timeouts).all(axis=0))
 
 
 def fails_a_test(problem: Problem, *, tolerates_timeouts: bool = False) -> np.ndarray:
     """bool[s]: solutions that fail some test by their own fault; the others pass, or nobody can tell."""
     executions = problem.executed
-    return (is_decided(executions) & ~_tolerated(problem, tolerates_timeouts=tolerates_timeouts)).any(axis=0)
+    is_against = is_decided(executions) & ~_tolerated(problem, tolerates_timeouts=tolerates_timeouts)
+    return np.asarray(is_against.any(axis=0))
 
 
 def does_not_compile(problem: Problem) -> np.ndarray:
@@ -78,3 +84,58 @@ def solution_pass_rates(problem: Problem, *, when: str) -> dict[str, float]:
         decided = passes[is_label(problem, label) & (passes | fails)]
         rates[f"{label}_pass_rate_{when}"] = float(decided.mean()) if decided.size else 0.0
     return rates
+
+
+def count_statuses(problem: Problem, kind: int, *, when: str) -> dict[str, float]:
+    """Executions by status of correct and of incorrect solutions on the tests of a kind, named for the trace.
+
+    App. B, "50-problem diagnostics", Figures 18 and 19. Incorrect solutions that original tests turn down do not run on
+    generated ones.
+    """
+    rows = problem.executed.status[is_kind(problem, kind)]
+    return {
+        f"{label}_{status.name.lower()}_{when}": float((rows[:, is_label(problem, label)] == status).sum())
+        for label in Label
+        for status in Status
+        if status is not Status.NOT_RUN
+    }
+
+
+def review_tests(problem: Problem, tests: Sequence[int], *, stage: str, reason: str) -> tuple[ReviewCase, ...]:
+    """A case for review for each of the tests, with the first correct solutions that do not succeed on it."""
+    executions = problem.executed
+    is_against = is_decided(executions) & (executions.status != Status.SUCCESS) & is_label(problem, Label.CORRECT)
+    return tuple(
+        ReviewCase(
+            stage, reason, excerpt(problem.tests[k]), _verdicts_on(problem, k, np.flatnonzero(is_against[k]).tolist())
+        )
+        for k in tests
+    )
+
+
+def review_solutions(problem: Problem, leaves: np.ndarray, *, stage: str) -> tuple[ReviewCase, ...]:
+    """A case for review for each solution that leaves its label, with the first test that it does not pass."""
+    executions = problem.executed
+    is_against = is_decided(executions) & (executions.status != Status.SUCCESS)
+    cases = []
+    for s in np.flatnonzero(leaves)[:REVIEWED_SOLUTIONS]:
+        (failed,) = np.nonzero(is_against[:, s])
+        if failed.size:
+            cases.append(
+                ReviewCase(
+                    stage, "fails_test", excerpt(problem.tests[failed[0]]), _verdicts_on(problem, failed[0], [s])
+                )
+            )
+        else:
+            cases.append(ReviewCase(stage, "passes_all_tests", "", (problem.solutions[s].id,)))
+    return tuple(cases)
+
+
+def excerpt(test: Test) -> str:
+    """Origin of a test and the beginning of its input."""
+    return f"{test.origin}: {test.input[:EXCERPT_CHARACTERS]}"
+
+
+def _verdicts_on(problem: Problem, k: int, solutions: Sequence[int]) -> tuple[str, ...]:
+    verdict = problem.executed.verdict
+    return tuple(f"{problem.solutions[s].id}: {VERDICTS[verdict[k, s]]}" for s in solutions[:REVIEWED_SOLUTIONS])

@@ -17,9 +17,21 @@ def finished_dataset(tmp_path_factory):
         storage.write_record(planted.timed(name), directory=str(root / "r"))
     dmc_optim.prepare_dataset(root, records_directory=root / "r", splits=planted.SPLITS)
     (root / "summary.json").write_text(
-        json.dumps({"splits": {"rl_train": 2}, "stages": [{"stage": "read", "kept": 4, "rejected": 0, "reasons": {}}]})
+        json.dumps(
+            {
+                "source": "jsonl",
+                "splits": {"rl_train": 2},
+                "stages": [{"stage": "read", "kept": 4, "rejected": 0, "reasons": {}}],
+            }
+        )
     )
-    step = {"stage": "generate_correctness", "notes": [*planted.PASS_RATES.items(), ("accepted", 1)]}
+    step = {
+        "stage": "generate_correctness",
+        "correct": 6,
+        "incorrect": 1,
+        "tests": 2,
+        "notes": [*planted.PASS_RATES.items(), ("accepted", 1)],
+    }
     (root / "traces.jsonl").write_text(json.dumps({"id": "planted/a", "trace": [step]}) + "\n")
     (root / "COMPLETE").write_text("")
     return root

@@ -160,3 +160,23 @@ def timed(name: str, **parts: object) -> Problem:
         robust_cv=0.5,
         length_r=0.1,
     )
+
+
+def example(
+    seconds: object, *, kinds: object, status: object = 0, origins: object = None, lengths: object = None
+) -> dict:
+    """An example with these seconds [k, h]; texts have the given lengths."""
+    seconds = np.asarray(seconds, np.float32)
+    k, h = seconds.shape
+    return {
+        "id": b"made/up",
+        "test_kind": np.asarray(kinds, np.int8),
+        "test_origin": [origin.encode() for origin in origins or [""] * k],
+        "test_input": [b"x" * length for length in lengths or [1] * k],
+        "test_output": [b""] * k,
+        "duration_s": seconds,
+        "std_s": np.zeros((k, h), np.float32),
+        "status": np.broadcast_to(np.asarray(status, np.int8), (k, h)).copy(),
+        "reference_id": [f"r{n}".encode() for n in range(h)],
+        "robust_cv": np.float32(0.5),
+    }

@@ -19,4 +19,4 @@ def test_figures_of_a_scale_are_rates_and_bytes(monkeypatch, tmp_path):
     figures = json.loads(json.dumps(benchmark.at_scale(1, tmp_path)))
     assert figures["records_per_s"] > 0
     assert figures["peak_memory_bytes"] > 1 << 20
-    assert len(list((tmp_path / "records_1" / "problems").glob("*.json.gz"))) == 2
+    assert len(list((tmp_path / "records_1" / "records").glob("*.json.gz"))) == 2

@@ -1,7 +1,9 @@
 """The whole build, with real programs in the real sandbox, on the runners that this machine has."""
 
+import dataclasses
 import json
 import pathlib
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -14,6 +16,8 @@ import pyarrow.parquet
 import pytest
 
 from beam_pipelines import build_dataset, export_parquet
+from beam_pipelines.runners import beam_runs
+from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import run_command
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.corpora import read_rows, run_quietly, write_corpus, write_parquet
@@ -77,8 +81,9 @@ def test_manifest_card_and_traces_say_where_it_comes_from(dataset):
     assert manifest["splits"] == {"rl_test": 1, "rl_train": 3}
     assert manifest["options"]["calls"] == 2
     assert manifest["measured_under"][0]["backend"] == "local"
-    scale = manifest["cost_at_paper_scale"]["executions"] / manifest["cost"]["executions"]
-    assert scale == pytest.approx(12275 / 6, rel=1e-3)
+    assert set(manifest["cost_at_paper_scale"]) == {"original", "correctness", "optimization", "total"}
+    assert list(manifest["inputs"]) == [manifest["options"]["input"]]
+    assert manifest["host"]["pairs"] > 0
     assert "Licences" in (dataset / "README.md").read_text()
     traces = [json.loads(line) for line in (dataset / "traces.jsonl").read_text().splitlines()]
     assert {trace.get("reason", "kept") for trace in traces} == {"kept", "correct_only", "few_confirmed_correct"}
@@ -89,9 +94,51 @@ def test_the_same_command_on_a_complete_dataset_does_nothing_and_another_one_is_
     build(corpus, dataset)
     assert "already complete" in capsys.readouterr().err
     assert (dataset / "COMPLETE").stat().st_mtime_ns == marker
-    arguments = [*FLAGS, f"--input={corpus}", f"--output={dataset}", "--seed=5"]
+    arguments = [*FLAGS, "--trust_programs", f"--input={corpus}", f"--output={dataset}", "--seed=5"]
     assert run_command(build_dataset.main, arguments, name="build_dataset") == 2
     assert "this dataset has other seed" in capsys.readouterr().err
+
+
+def test_a_dataset_of_other_inputs_under_the_same_name_is_refused(corpus, dataset, tmp_path, capsys):
+    copied = shutil.copytree(dataset, tmp_path / "copied")
+    changed = write_corpus(tmp_path / "problems.jsonl", [planted.problem("other")])
+    options = json.loads((copied / "options.json").read_text()) | {"input": str(changed)}
+    (copied / "options.json").write_text(json.dumps(options))
+    arguments = [*FLAGS, "--trust_programs", f"--input={changed}", f"--output={copied}"]
+    assert run_command(build_dataset.main, arguments, name="build_dataset") == 2
+    assert "this dataset was built from other input files" in capsys.readouterr().err
+
+
+def test_a_build_of_other_options_does_not_touch_the_records_of_a_running_one(corpus, tmp_path):
+    options, _ = build_dataset.parse_options([*FLAGS, "--trust_programs", f"--input={corpus}", f"--output={tmp_path}"])
+    inputs = {str(corpus): "hash"}
+    identity = build_dataset.identity_of(options, inputs)
+    assert build_dataset.identity_of(dataclasses.replace(options, sandbox_workers=7), inputs) == identity
+    assert build_dataset.identity_of(dataclasses.replace(options, limit_s=9.0), inputs) != identity
+    assert build_dataset.identity_of(options, {str(corpus): "another"}) != identity
+
+
+def test_what_was_lost_between_source_and_sink_is_an_error():
+    with pytest.raises(RuntimeError, match="the source has 3 records, 1 were kept or rejected"):
+        build_dataset.require_all([planted.problem()], 3)
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "DRAINED", "FAILED", None])
+def test_a_runner_that_stopped_before_the_end_writes_no_dataset(state):
+    with pytest.raises(UserError, match=f"ended as {state}: expected DONE"):
+        beam_runs.require_done(state)
+
+
+def test_where_nothing_survives_the_reasons_are_kept(tmp_path, capsys):
+    corpus = write_corpus(tmp_path / "c.jsonl", [planted.problem("alone", incorrect=())])
+    with corpus.open("a") as lines:
+        lines.write("{broken\n")
+    arguments = [*FLAGS, "--trust_programs", f"--input={corpus}", f"--output={tmp_path / 'd'}"]
+    assert run_command(build_dataset.main, arguments, name="build_dataset") == 2
+    traces = [json.loads(line) for line in (tmp_path / "d" / "traces.jsonl").read_text().splitlines()]
+    assert sorted(line["reason"] for line in traces) == ["correct_only", "not_json"]
+    assert json.loads((tmp_path / "d" / "summary.json").read_text())["stages"][0]["kept"] == 1
+    assert "not read: c.jsonl:2: not_json" in capsys.readouterr().out
 
 
 def test_code_contests_with_generators_from_a_file_become_a_dataset(tmp_path):
@@ -158,7 +205,15 @@ def listen_to_interrupts():
 
 def stopped(corpus, output, *, number):
     """Starts a build in a process of its own, sends it a signal when some answers are stored; exit code and errors."""
-    command = [sys.executable, "-m", "beam_pipelines.build_dataset", *FLAGS, f"--input={corpus}", f"--output={output}"]
+    command = [
+        sys.executable,
+        "-m",
+        "beam_pipelines.build_dataset",
+        *FLAGS,
+        "--trust_programs",
+        f"--input={corpus}",
+        f"--output={output}",
+    ]
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=listen_to_interrupts
     )

@@ -29,9 +29,16 @@ def _own_signal_handlers():
         (["--test_share=1"], "--test_share = 1.0: expected a share between 0 and 1"),
         (["--source=jsonl", "--input=absent.jsonl"], "--input = 'absent.jsonl': expected an existing file"),
         (["--source=code_contests", "--input=absent"], "--input = 'absent': expected an existing file or directory"),
-        (["--source=jsonl", "--input={empty}", "--sandbox_workers=2000"], "expected a sandbox that answers"),
-        (["--source=jsonl", "--input={empty}"], "expected at least one problem that survives all stages, found none"),
-        (["--output={empty}"], "expected a directory (File exists)"),
+        (["--source=jsonl", "--input={empty}", "--trust_programs", "--sandbox_workers=2000"], "a sandbox that answers"),
+        (
+            ["--source=jsonl", "--input={empty}", "--trust_programs"],
+            "expected at least one problem that survives all st",
+        ),
+        (
+            ["--source=jsonl", "--input={empty}", "--sandbox_address=local"],
+            "--sandbox_address = 'local': expected docker or a service for programs of others; --trust_programs runs",
+        ),
+        (["--output={empty}"], "expected a directory that can be made (File exists)"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, capsys, arguments, line):

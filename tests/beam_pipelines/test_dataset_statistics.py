@@ -5,49 +5,32 @@ import pytest
 
 from beam_pipelines.report import dataset_statistics, standings
 from optimrl_jax.arrays import Status
-
-
-def example(seconds, *, kinds, status=None, origins=None, lengths=None):
-    """An example with these seconds [k, h]; texts have the given lengths."""
-    seconds = np.asarray(seconds, np.float32)
-    k, h = seconds.shape
-    return {
-        "id": b"made/up",
-        "test_kind": np.asarray(kinds, np.int8),
-        "test_origin": [origin.encode() for origin in origins or [""] * k],
-        "test_input": [b"x" * length for length in lengths or [1] * k],
-        "test_output": [b""] * k,
-        "duration_s": seconds,
-        "std_s": np.zeros((k, h), np.float32),
-        "status": np.zeros((k, h), np.int8) if status is None else np.asarray(status, np.int8),
-        "reference_id": [f"r{n}".encode() for n in range(h)],
-        "robust_cv": np.float32(0.5),
-    }
+from tests.beam_pipelines import planted
 
 
 def test_a_tests_duration_is_the_mean_over_references_with_a_run():
-    made = example([[1, 3], [10, 2], [4, 4]], kinds=[2, 2, 2], status=[[0, 0], [1, 2], [4, 2]])
+    made = planted.example([[1, 3], [10, 2], [4, 4]], kinds=[2, 2, 2], status=[[0, 0], [1, 2], [4, 2]])
     np.testing.assert_array_equal(dataset_statistics.mean_seconds(made), [2, 10, np.nan])
 
 
 def test_filterability_counts_problems_by_category():
-    ramp = example([[1], [2], [3], [4], [5]], kinds=[2] * 5, lengths=[10, 20, 30, 40, 50])
-    flat = example([[1], [1], [1], [1], [1]], kinds=[2] * 5)
-    single = example([[1], [2]], kinds=[0, 2], origins=["public", ""])
+    ramp = planted.example([[1], [2], [3], [4], [5]], kinds=[2] * 5, lengths=[10, 20, 30, 40, 50])
+    flat = planted.example([[1], [1], [1], [1], [1]], kinds=[2] * 5)
+    single = planted.example([[1], [2]], kinds=[0, 2], origins=["public", ""])
     table = dataset_statistics.filterability_table([ramp, flat, single])
     assert table["optimization"] == {"problems": 2, "duration": 1, "length": 1, "both": 1, "neither": 1}
     assert table["public"]["problems"] == 0, "one test has no spread"
 
 
 def test_a_base_takes_the_spread_away_that_short_tests_have():
-    short = example([[0.001], [0.002], [0.003], [0.004], [0.005]], kinds=[2] * 5)
+    short = planted.example([[0.001], [0.002], [0.003], [0.004], [0.005]], kinds=[2] * 5)
     assert dataset_statistics.filterability_table([short])["optimization"]["duration"] == 1
     assert dataset_statistics.filterability_table([short], base_s=0.065)["optimization"]["duration"] == 0
 
 
 def test_durations_pool_the_tests_of_all_problems():
-    one = example([[0.1, 0.3], [2, 2]], kinds=[0, 2])
-    other = example([[0.6, 0.6], [4, 6]], kinds=[0, 2])
+    one = planted.example([[0.1, 0.3], [2, 2]], kinds=[0, 2])
+    other = planted.example([[0.6, 0.6], [4, 6]], kinds=[0, 2])
     table = dataset_statistics.duration_table([one, other])
     assert set(table) == {"original", "optimization"}
     assert table["original"]["mean_s"] == pytest.approx(0.4)
@@ -56,8 +39,8 @@ def test_durations_pool_the_tests_of_all_problems():
 
 
 def test_tails_tell_problems_with_many_slow_tests_from_those_with_one_very_slow_test():
-    many = example([[1.5]] * 2 + [[0.1]] * 8, kinds=[2] * 10)
-    one = example([[4.0]] + [[0.1]] * 19, kinds=[2] * 20)
+    many = planted.example([[1.5]] * 2 + [[0.1]] * 8, kinds=[2] * 10)
+    one = planted.example([[4.0]] + [[0.1]] * 19, kinds=[2] * 20)
     tails = dataset_statistics.tail_table([many, one])["optimization"]
     assert (tails["slow_problems_share"], tails["very_slow_problems_share"]) == (0.5, 0.5)
 
@@ -94,12 +77,12 @@ def test_references_stand_where_exact_ranking_by_hand_puts_them():
     for _ in range(5):
         k, h = int(draw.integers(2, 7)), int(draw.integers(2, 9))
         seconds = draw.integers(1, 5, (k, h)) / 100
-        made = example(seconds, kinds=[2] * (k - 1) + [0])
+        made = planted.example(seconds, kinds=[2] * (k - 1) + [0])
         np.testing.assert_allclose(standings.reference_percentiles(made), slow_positions(made), atol=1e-6)
 
 
 def test_the_fastest_reference_stands_at_zero_and_one_without_runs_nowhere():
-    made = example([[3, 1, 2, 0]] * 2, kinds=[2, 2], status=[[0, 0, 0, 2]] * 2)
+    made = planted.example([[3, 1, 2, 0]] * 2, kinds=[2, 2], status=[[0, 0, 0, 2]] * 2)
     positions = standings.reference_percentiles(made)
     assert positions[1] == 0
     assert positions[1] < positions[2] < positions[0]

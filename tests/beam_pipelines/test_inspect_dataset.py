@@ -27,9 +27,14 @@ def test_tables_are_printed_and_written_with_figures(dataset, capsys):
     summary = json.loads((dataset / "inspection" / "summary.json").read_text())
     assert summary["filterability"]["original"]["problems"] == 4
     assert summary["pass_rates"] == planted.PASS_RATES
+    assert summary["generation"]["correctness"]["with_accepted_set"] == 1
+    assert summary["totals"]["references"] == 24
+    page = (dataset / "inspection" / "index.html").read_text()
+    assert "Test generation by campaign (App. B.4, Table 12)" in page
     assert summary["references"]["planted/a"] == {}, "no optimization test ranks the references of these problems"
     pictures = {path.name for path in (dataset / "inspection").glob("*.png")}
-    assert pictures == {"duration_tails.png", "profiles.png", "pass_rates.png", "reference_percentiles.png"}
+    assert pictures == set(inspect_dataset.PAGE_FIGURES.values())
+    assert all(name in page for name in pictures)
 
 
 def unmarked(dataset):

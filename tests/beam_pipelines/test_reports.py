@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 import yaml
 
 from beam_pipelines import pipeline
@@ -18,20 +19,33 @@ def test_a_stage_keeps_what_it_was_given_less_what_it_rejected():
     assert rows[2].reasons == {"slow": 3, "other": 1}
 
 
-def test_costs_add_up_over_stages_and_scale_with_problems():
+def test_costs_add_up_over_stages_and_kinds_of_tests():
     step = StageCount("validate", 1, 1, 1, (("executions", 100), ("program_s", 36.0), ("waited_s", 18.0), ("other", 9)))
-    totals = costs.total_spent([[step, step], [step]])
-    assert totals == {"executions": 300, "program_s": 108.0, "waited_s": 54.0}
+    timing = dataclasses.replace(step, stage="time")
+    totals = costs.total_spent([[step, step], [timing]])
+    assert {name: totals[name] for name in ("executions", "program_s", "waited_s")} == {
+        "executions": 300,
+        "program_s": 108.0,
+        "waited_s": 54.0,
+    }
     cost = costs.measure_cost(totals, problems=3, workers=2, dataset_bytes=3000, store_bytes=30)
-    assert (cost.program_cpu_h, cost.sandbox_h) == (0.03, 0.03)
-    scaled = costs.scale_cost(cost, problems=12)
-    assert dataclasses.astuple(scaled) == (12, 1200, 0.12, 0.12, 12000, 120)
-    assert (
-        costs.scale_cost(
-            costs.measure_cost({**totals}, problems=0, workers=1, dataset_bytes=0, store_bytes=0)
-        ).executions
-        == 0
-    )
+    assert (cost.program_h, cost.sandbox_h) == (0.03, 0.03)
+    assert cost.mean_s == {"original": pytest.approx(0.36), "optimization": pytest.approx(0.36)}
+
+
+def test_the_papers_counts_and_seconds_cost_about_31_000_hours():
+    table = costs.cost_at_scale(costs.PAPER_MEAN_S)
+    assert 31_000 / 2 < table["total"]["program_h"] < 31_000 * 2
+    assert table["original"]["executions"] == 938_227 * 107
+
+
+def test_a_corpus_costs_solutions_times_tests_times_seconds():
+    workload = {"original": costs.Workload(10, 5), "optimization": costs.Workload(10, 20, runs=3)}
+    table = costs.cost_at_scale({"original": 3.6}, workload)
+    assert table == {
+        "original": {"executions": 50, "program_h": pytest.approx(0.05)},
+        "total": {"executions": 50, "program_h": pytest.approx(0.05)},
+    }
 
 
 MANIFEST = {

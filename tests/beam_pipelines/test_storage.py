@@ -34,10 +34,29 @@ def test_a_problem_that_is_written_twice_is_there_once(tmp_path):
 def test_a_second_problem_under_a_taken_id_is_removed_with_a_reason(tmp_path):
     for statement in ("one", "two"):
         storage.write_record(dataclasses.replace(full_problem(), statement=statement), directory=str(tmp_path))
-    (rejection,) = storage.remove_repeated(tmp_path)
+    assert storage.reject_repeated(tmp_path) == 1
+    (rejection,) = [one for one in storage.read_records(tmp_path) if isinstance(one, Rejection)]
     assert (rejection.problem_id, rejection.stage, rejection.reason) == ("planted/sum", "read", "repeated_id")
-    assert len(list(storage.read_records(tmp_path))) == 1
-    assert storage.remove_repeated(tmp_path) == []
+    assert len(list(storage.read_problems(tmp_path))) == 1
+    assert storage.reject_repeated(tmp_path) == 0
+
+
+def test_a_record_with_a_key_has_one_file_whatever_became_of_it(tmp_path):
+    problem = dataclasses.replace(full_problem(), key="0000001-00002")
+    assert not storage.is_stored(problem, tmp_path)
+    storage.write_record(problem, directory=str(tmp_path))
+    storage.write_record(Rejection(problem.id, "labels", "correct_only", key=problem.key), directory=str(tmp_path))
+    assert [type(record) for record in storage.read_records(tmp_path)] == [Rejection]
+    assert storage.is_stored(problem, tmp_path)
+    assert not storage.is_stored(full_problem(), tmp_path), "without a key nobody can tell"
+
+
+def test_a_checkpoint_gives_back_what_a_stage_made_of_this_problem(tmp_path):
+    problem = dataclasses.replace(full_problem(), key="0000001-00002")
+    assert storage.read_checkpoint(problem, directory=str(tmp_path), stage="validate") is None
+    storage.write_checkpoint(problem, directory=str(tmp_path), stage="validate")
+    assert storage.read_checkpoint(problem, directory=str(tmp_path), stage="validate") == problem
+    assert storage.read_checkpoint(problem, directory=str(tmp_path), stage="time") is None
 
 
 def test_what_a_killed_writer_left_is_not_read(tmp_path):

@@ -70,4 +70,4 @@ def test_the_pool_is_judged_by_the_checker_and_failures_stay_what_they_are():
 def test_stored_outputs_are_tidy_unless_the_checker_minds():
     assert voting.tidy_output("1 \r\n\n2\x0c3\u2028\n \n", LINES) == "1\n\n2\x0c3\n"
     assert voting.tidy_output("", LINES) == ""
-    assert voting.tidy_output("1 \r\n", checker_named("package:space_change_sensitive")) == "1 \n"
+    assert voting.tidy_output("1 \r\n", checker_named("kattis:space_change_sensitive")) == "1 \n"

@@ -1,0 +1,131 @@
+"""How slow tests spread inside and over problems, and what a dataset holds in all (App. B.4, B.7 and B.8). Pure."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from beam_pipelines.report.dataset_statistics import (
+    CATEGORIES,
+    SLOW_SHARE,
+    Example,
+    Selection,
+    characters,
+    mean_seconds,
+)
+from optimrl_jax.arrays import Status, TestKind
+
+THRESHOLDS_S = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0)
+SLOWEST_SHARES = (0.1, 0.3, 0.5)
+QUANTILES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
+KINDS = ("original", "correctness", "optimization")
+
+
+def total_table(examples: Sequence[Example]) -> dict[str, float]:
+    """Problems, references, tests and stored durations (App. B.3, "From the cleaned corpus to the RL pool")."""
+    usable = [np.isin(example["status"], (Status.SUCCESS, Status.TIMEOUT)) for example in examples]
+    return {
+        "problems": len(examples),
+        "references": sum(one.shape[1] for one in usable),
+        "tests": sum(one.shape[0] for one in usable),
+        "durations": sum(int(one.sum()) for one in usable),
+        "timeouts": sum(int((np.asarray(example["status"]) == Status.TIMEOUT).sum()) for example in examples),
+    }
+
+
+def size_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
+    """Characters of input and expected output together, by category of tests (App. B.4, "Generation campaigns")."""
+    table = {}
+    for name, select in CATEGORIES.items():
+        sizes = [characters(example)[select(example)] for example in examples]
+        pool = np.concatenate(sizes) if sizes else np.zeros(0)
+        if pool.size:
+            table[name] = {
+                "tests": pool.size,
+                "median": float(np.median(pool)),
+                "p90": float(np.percentile(pool, 90)),
+                "largest": float(pool.max()),
+            }
+    return table
+
+
+def prevalence_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
+    """Slow tests over thresholds, every problem with the same weight (App. B.8, Figure 22).
+
+    For each kind and threshold: the mean over problems of the share of tests above it, the share of problems with at
+    least one such test, and the share with at least a tenth of them.
+    """
+    table = {}
+    for kind in KINDS:
+        suites = _suites(examples, CATEGORIES[kind])
+        if not suites:
+            continue
+        for threshold_s in THRESHOLDS_S:
+            shares = np.array([(seconds > threshold_s).mean() for seconds in suites])
+            table[f"{kind} > {threshold_s:g} s"] = {
+                "tests_share": float(shares.mean()),
+                "problems_with_any": float((shares > 0).mean()),
+                "problems_with_a_tenth": float((shares >= SLOW_SHARE).mean()),
+            }
+    return table
+
+
+def quantile_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
+    """Median over problems of their own median, p90, p99 and largest duration, seconds (App. B.8, Figure 23)."""
+    return {
+        kind: {name: float(np.median(values)) for name, values in per_problem_quantiles(examples, kind).items()}
+        for kind in KINDS
+        if _suites(examples, CATEGORIES[kind])
+    }
+
+
+def per_problem_quantiles(examples: Sequence[Example], kind: str) -> dict[str, np.ndarray]:
+    """float[b] of each quantile: the durations of every problem that has tests of the kind, seconds."""
+    suites = _suites(examples, CATEGORIES[kind])
+    return {name: np.array([np.percentile(one, percent) for one in suites]) for name, percent in QUANTILES.items()}
+
+
+def cumulative_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
+    """Share of the total duration of a suite that its slowest tests take, mean over problems (App. B.7, Figure 20)."""
+    table = {}
+    for kind in KINDS:
+        suites = [one for one in _suites(examples, CATEGORIES[kind]) if one.sum() > 0]
+        if suites:
+            table[kind] = {
+                f"slowest_{share:.0%}": float(np.mean([slowest_share(one, share) for one in suites]))
+                for share in SLOWEST_SHARES
+            }
+    return table
+
+
+def slowest_share(seconds: np.ndarray, share: float) -> float:
+    """Share of the total that the slowest ceil(share x tests) tests take; 0 for a total of 0."""
+    count = int(np.ceil(share * len(seconds) - 1e-9))
+    return float(np.sort(seconds)[::-1][:count].sum() / seconds.sum()) if seconds.sum() > 0 else 0.0
+
+
+def best_humans(examples: Sequence[Example]) -> dict[str, dict[str, str | float]]:
+    """For each problem the reference with the least mean duration over all optimization tests, with these seconds.
+
+    Sec. 5, distance to the best human. Only references that succeed on every optimization test are compared; problems
+    without one are left out.
+    """
+    best: dict[str, dict[str, str | float]] = {}
+    for example in examples:
+        rows = np.asarray(example["test_kind"]) == TestKind.OPTIMIZATION
+        seconds, status = np.asarray(example["duration_s"])[rows], np.asarray(example["status"])[rows]
+        succeeds = (status == Status.SUCCESS).all(axis=0)
+        if rows.any() and succeeds.any():
+            means = np.where(succeeds, seconds.mean(axis=0), np.inf)
+            h = int(means.argmin())
+            best[_name(example["id"])] = {"reference": _name(example["reference_id"][h]), "mean_s": float(means[h])}
+    return best
+
+
+def _suites(examples: Sequence[Example], select: Selection) -> list[np.ndarray]:
+    """Finite mean seconds of the selected tests of each problem that has any."""
+    suites = [mean_seconds(example)[select(example)] for example in examples]
+    return [known for seconds in suites if (known := seconds[np.isfinite(seconds)]).size]
+
+
+def _name(text: object) -> str:
+    return text.decode() if isinstance(text, bytes) else str(text)

@@ -1,0 +1,64 @@
+"""Edge: runs an assembled pipeline on the runner that Beam's flags name, and says whether all of it ran."""
+
+from collections.abc import Callable, Sequence
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.runners.runner import PipelineRunner, PipelineState
+
+from beam_pipelines import sandbox_session
+from beam_pipelines.commands import beam_options
+from optimrl_jax.errors import UserError
+
+
+def run_to_end(assemble: Callable[[beam.Pipeline], None], beam_arguments: Sequence[str]) -> None:
+    """Run the pipeline that `assemble` builds and wait until all of it is done.
+
+    Raises:
+      KeyboardInterrupt: the job was interrupted, whatever the runner made of that.
+      UserError: the runner was cancelled, drained or otherwise stopped before the end. Portable runners return normally
+        then, and what was finished until then looks like a whole dataset.
+    """
+    try:
+        root = beam.Pipeline(runner=beam_runner(beam_arguments), options=beam_options(beam_arguments))
+        assemble(root)
+        require_done(root.run().wait_until_finish())
+    except RuntimeError as error:
+        # Beam turns whatever a step raises, an interrupt included, into a RuntimeError that begins with its name.
+        if str(error).startswith("KeyboardInterrupt"):
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        sandbox_session.release_all_sessions()
+
+
+def require_done(state: str | None) -> None:
+    """Raise UserError unless the runner says that it did everything."""
+    if state != PipelineState.DONE:
+        raise UserError(f"the runner ended as {state}: expected DONE; start the same command again to go on")
+
+
+def require_sandbox(connection: sandbox_session.Connection) -> None:
+    """Raise UserError where no sandbox answers, before any stage needs one."""
+    try:
+        sandbox_session.acquire_session(connection)
+    except (OSError, ValueError) as error:
+        expected = f"a sandbox that answers ({error})"
+        raise UserError(f"--sandbox_address = {connection.address!r}: expected {expected}") from None
+    sandbox_session.release_session(connection)
+
+
+def beam_runner(beam_arguments: Sequence[str]) -> str | PipelineRunner | None:
+    """The runner to use: DirectRunner means the in-memory one, DaskRunner ours; others are left to Beam.
+
+    Beam's own DirectRunner first looks for Prism, which it would have to download.
+    """
+    chosen = beam_options(beam_arguments).view_as(StandardOptions).runner
+    if chosen == "DaskRunner":
+        # Dask is an extra of its own, and nothing else here needs it.
+        try:
+            from beam_pipelines.runners.dask_runner import DaskRunner
+        except ModuleNotFoundError:
+            raise UserError("--runner = 'DaskRunner': expected `pip install 'optimrl-jax[dask]'`") from None
+        return DaskRunner()
+    return "FnApiRunner" if chosen in (None, "DirectRunner") else None

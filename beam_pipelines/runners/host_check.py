@@ -1,0 +1,52 @@
+"""Edge: whether the host is quiet enough to time on, before a build, and whether its durations still hold at the end.
+
+Durations of references are measured over hours. A host that is busy at the start, or whose clock of a program drifts
+until the end, is named in the manifest and printed; it stops nothing.
+"""
+
+import os
+from collections.abc import Iterable
+
+import numpy as np
+
+from beam_pipelines.records import Problem
+from beam_pipelines.sandbox_session import SandboxSession
+from optimrl_jax.arrays import Status, TestKind
+
+# Of the cores; the load average counts what runs and what waits to run.
+BUSY_SHARE = 0.5
+SAMPLED_PROBLEMS = 8
+FINAL_ROUND = 1_000_000
+
+
+def host_load() -> dict[str, float]:
+    """Return the load of the last minute as a share of the cores, and whether that is busy (1 or 0)."""
+    cores = len(os.sched_getaffinity(0))
+    share = os.getloadavg()[0] / cores
+    return {"cores": float(cores), "load_share": round(share, 3), "is_busy": float(share > BUSY_SHARE)}
+
+
+def measure_drift(problems: Iterable[Problem], session: SandboxSession) -> dict[str, float]:
+    """Time the slowest optimization test of a sample of references again and compare with what is stored.
+
+    Args:
+      problems: finished problems; the first ones that were timed under this session's sandbox are sampled.
+      session: the sandbox.
+
+    Returns:
+      `pairs`, and `drift`: the median of new over stored seconds, 1 where nothing drifted; only `pairs`, 0, where
+      nothing can be compared.
+    """
+    ratios: list[float] = []
+    for problem, _ in zip(problems, range(SAMPLED_PROBLEMS), strict=False):
+        timings = problem.timed
+        is_timed = (timings.status == Status.SUCCESS) & (timings.duration_s > 0)
+        is_timed &= np.array([test.kind == TestKind.OPTIMIZATION for test in problem.tests])[:, None]
+        if not is_timed.any():
+            continue
+        k = int(np.where(is_timed, timings.duration_s, 0).max(axis=1).argmax())
+        columns = np.flatnonzero(is_timed[k])[:4]
+        solutions = [problem.correct[h] for h in columns]
+        again = session.run(solutions, [problem.tests[k]], checker=problem.checker, round_index=FINAL_ROUND).executions
+        ratios += (again.wall_s[0] / timings.duration_s[k, columns])[again.status[0] == Status.SUCCESS].tolist()
+    return {"pairs": float(len(ratios)), "drift": float(np.median(ratios))} if ratios else {"pairs": 0.0}
