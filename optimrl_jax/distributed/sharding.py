@@ -17,8 +17,10 @@ import typing
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Float, Int
 
 from optimrl_jax.errors import SettingsError
 from optimrl_jax.settings import MeshSettings
@@ -53,6 +55,7 @@ ACTIVATIONS = {
     # The head: each device of the tensor axis takes a share of the tokens, with the whole table.
     "chunks": PartitionSpec("tensor", ROWS),  # [c, s, ...]
     "head_gradient": PartitionSpec("fsdp", "tensor"),  # [w, v]
+    "embedding": PartitionSpec("tensor", "fsdp"),  # [v, w], as the parameter lies
     "everywhere": PartitionSpec(),
 }
 
@@ -197,6 +200,25 @@ def _sum_devices(x: jax.Array, spec: PartitionSpec, axes: frozenset[str]) -> jax
         x = jax.lax.psum_scatter(x, name, scatter_dimension=at, tiled=True)
     whole = axes - {name for name, _ in scattered}
     return jax.lax.psum(x, tuple(sorted(whole))) if whole else x
+
+
+def look_up(table: Float[Array, "v w"], ids: Int[Array, "s t"], dtype: jnp.dtype) -> Float[Array, "s t w"]:
+    """Return the rows of an embedding table for each token, as "hidden" lies.
+
+    On a mesh each device looks up its part of the features for the rows of all devices of its fsdp group, in its part
+    of the vocabulary, and sends every device its own rows. Left to the partitioner, the rows of all devices would be
+    gathered on each. The gradient of the table stays in the table's type.
+    """
+
+    def on_device(table: Array, ids: Array) -> Array:
+        if not jax.sharding.get_abstract_mesh().manual_axes:
+            return table[ids].astype(dtype)
+        ids = jax.lax.all_gather(ids, "fsdp", tiled=True) - jax.lax.axis_index("tensor") * len(table)
+        is_here = (ids >= 0) & (ids < len(table))
+        found = jnp.where(is_here[..., None], table[jnp.clip(ids, 0, len(table) - 1)], 0).astype(dtype)
+        return jax.lax.psum(jax.lax.all_to_all(found, "fsdp", 0, 2, tiled=True), "tensor")
+
+    return map_devices(on_device, inputs=("embedding", "tokens"), outputs="hidden")(table, ids)
 
 
 def axis_size(name: str) -> int:

@@ -16,6 +16,9 @@ from optimrl_jax.settings import Network
 if typing.TYPE_CHECKING:
     from jaxtyping import Array, Float
 
+# Bound of the log-probability ratio between the policy and the one that sampled: far outside of every clip range.
+MAX_LOG_RATIO = 20.0
+
 
 def supervised(params: decoder.Params, rows: Packed, *, settings: Network) -> tuple["Float[Array, '']", Sums]:
     """Sum the negative log-likelihood of the completion tokens.
@@ -99,6 +102,8 @@ def _likelihood(scores: Scores, known: PerToken) -> Sums:
 def _surrogate(scores: Scores, known: PerToken, *, epsilon_low: float, epsilon_high: float) -> Sums:
     weight, advantage = known["weight"], known["advantage"]
     difference = jnp.where(weight > 0, scores.log_prob - known["log_prob"], 0)
+    # A single token that the new policy finds e^20 times as likely would else put infinity into every gradient.
+    difference = jnp.clip(difference, -MAX_LOG_RATIO, MAX_LOG_RATIO)
     ratio = jnp.exp(difference)
     clipped = jnp.clip(ratio, 1 - epsilon_low, 1 + epsilon_high)
     is_clipped = clipped * advantage < ratio * advantage

@@ -222,7 +222,7 @@ class Decoder(nn.Module):
         table = self.param("embedding", _INIT, (c.vocabulary, c.width))
         if not c.has_tied_embeddings:
             self.param("unembedding", _INIT, (c.width, c.vocabulary))
-        x = constrain(table[tokens].astype(jnp.dtype(c.compute.dtype)), "hidden")
+        x = sharding.look_up(table, tokens, jnp.dtype(c.compute.dtype))
         rotation = attention.rotary_angles(layout.positions, c)
         windows = jnp.asarray(layer_windows(c), jnp.int32) if c.window else None
         visibility: attention.Visibility = layout
