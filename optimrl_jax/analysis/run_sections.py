@@ -1,0 +1,210 @@
+"""Edge: sections about how it came about: what was evaluated, training over steps, lengths, equal wall-clock time."""
+
+import json
+import pathlib
+
+import numpy as np
+
+from optimrl_jax.analysis.score_sections import checkpoints_by_run, pass_percent
+from optimrl_jax.analysis.sections import FigureOf, Row, Section, TableOf, absent
+from optimrl_jax.analysis.study import Study
+from optimrl_jax.evaluation import style
+
+# Metrics of a training run by their name there: label, and whether it is a share.
+STEP_METRICS = {
+    "reward": "mean reward",
+    "correct_share": "correct",
+    "fast_share": "correct and fast",
+    "invalid_share": "masked by faults",
+    "zero_advantage_share": "groups without advantage",
+    "cut_share": "completions cut",
+    "fallback_share": "settled by the fallback",
+    "completion_tokens": "completion length, tokens",
+}
+TIMES = ("generate_s", "execute_s", "judge_s", "update_s")
+
+
+def overview(study: Study) -> Section:
+    """List what was evaluated: policies, samples, faults, cut completions, drift of each timing pass."""
+    rows = []
+    for policy in study.policies:
+        n = policy.outcome.is_valid.size
+        known = policy.tokens[policy.tokens >= 0]
+        rows.append(
+            {
+                "policy": policy.label,
+                "source": policy.facts.get("source", ""),
+                "step": policy.facts.get("step"),
+                "seed": policy.facts.get("seed"),
+                "problems": len(study.problems),
+                "samples": n,
+                "faulted": int((~policy.outcome.is_valid).sum()),
+                "cut": int(policy.is_cut.sum()),
+                "mean_tokens": float(known.mean()) if known.size else float("nan"),
+            }
+        )
+    drifts = [
+        {
+            "records": pathlib.PurePath(name).name,
+            "alpha": drift.map.slope,
+            "beta_s": drift.map.offset_s,
+            "spearman": drift.spearman,
+            "relative_rmse": drift.relative_rmse,
+            "pairs": drift.pairs,
+        }
+        for name, drift in study.drifts.items()
+    ]
+    return Section(
+        "What was evaluated",
+        "Every directory of records was timed in one shuffled pass together with the references, and is ranked against "
+        "them. Comparisons are with the first policy.",
+        [
+            TableOf("policies", "samples that met a fault of the sandbox take no part in scores", rows),
+            TableOf(
+                "drift",
+                "how references ran in each pass against their stored seconds: fresh = alpha stored + beta",
+                drifts,
+            ),
+        ],
+    )
+
+
+def dynamics(study: Study) -> Section:
+    """Draw scores over the checkpoints of runs, and equal wall-clock time (sec. 5, training dynamics)."""
+    title = "Training over steps"
+    runs = {run: members for run, members in checkpoints_by_run(study).items() if len(members) > 1}
+    if not runs:
+        return absent(title, "Scores over checkpoints.", "needs policies WORKDIR@STEP of at least two steps of a run")
+    rows: list[Row] = []
+    figure = style.new_figure(8.4, 3.6, caption=f"n = {len(study.problems)} problems; marks: means over problems")
+    panels = figure.subplots(1, 2, sharex=True)
+    for axes, tau in zip(panels, (100.0, min(study.taus)), strict=True):
+        for index, (run, members) in enumerate(runs.items()):
+            steps, values = [p.facts["step"] for p in members], [pass_percent(p, tau) for p in members]
+            look = {"marker": style.marker(index), "color": style.colour(index), "label": pathlib.PurePath(run).name}
+            axes.plot(steps, values, **look)
+        axes.set(title=f"p{tau:g}", xlabel="optimizer step", ylabel="pass@1, %")
+    style.show_legend(panels[-1])
+    for run, members in runs.items():
+        hours = _hours_at(pathlib.Path(run), [policy.facts["step"] for policy in members])
+        for policy, hour in zip(members, hours, strict=True):
+            scores = {f"p{tau:g}": pass_percent(policy, tau) for tau in study.taus}
+            rows.append({"run": pathlib.PurePath(run).name, "step": policy.facts["step"], "wall_hours": hour} | scores)
+    equal = _equal_time(rows)
+    return Section(
+        title,
+        "Scores of stored checkpoints; equal wall-clock: the last one of each run within the time of the shortest.",
+        [
+            TableOf("dynamics", "pass@1, percent; wall_hours from the run's metrics where they are there", rows),
+            TableOf("equal_wall_clock", "pass@1, percent, at equal wall-clock time", equal),
+        ],
+        [FigureOf("dynamics", "pass@1 over optimizer steps", figure)],
+    )
+
+
+def training_runs(study: Study) -> Section:
+    """Draw faults, fallbacks, cut completions and cost shares over the steps of training runs (Tables 28, 29)."""
+    title = "Training runs"
+    logs = {run: rows for run in study.runs if (rows := read_metrics(run))}
+    if not logs:
+        return absent(title, "Rewards, faults, fallbacks and lengths by step.", "name workdirs with --runs=W1,W2")
+    names = [name for name in STEP_METRICS if any(name in row for rows in logs.values() for row in rows)]
+    count = -(-len(names) // 4)
+    figure = style.new_figure(12, 2.6 * count + 0.4, caption="every logged step; one line for each run")
+    panels = figure.subplots(count, 4, squeeze=False).ravel()
+    for axes, name in zip(panels, names, strict=False):
+        for index, (run, rows) in enumerate(logs.items()):
+            points = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
+            if points:
+                axes.plot(*zip(*points, strict=True), color=style.colour(index), linewidth=1, label=run.name)
+        axes.set(title=STEP_METRICS[name], xlabel="optimizer step")
+        axes.title.set_fontsize(9)
+    for axes in panels[len(names) :]:
+        axes.set_axis_off()
+    style.show_legend(panels[min(len(names), len(panels)) - 1])
+    table = [_run_row(run, rows, names) for run, rows in logs.items()]
+    return Section(
+        title,
+        "What the runs logged.",
+        [TableOf("training_runs", "means over logged steps; cost shares of the wall-clock time of a step", table)],
+        [FigureOf("training_runs", "metrics by optimizer step", figure)],
+    )
+
+
+def lengths(study: Study) -> Section:
+    """Tabulate the length of completions by difficulty: reasoning grows with the problem (sec. 5)."""
+    title = "Length of completions"
+    if all((policy.tokens < 0).all() for policy in study.policies):
+        return absent(title, "Tokens by difficulty.", "records of this version keep the length of every completion")
+    bands = sorted({problem.difficulty for problem in study.problems})
+    rows: list[Row] = []
+    figure = style.new_figure(7.0, 3.4, caption="marks: medians; whiskers: quartiles of all samples")
+    axes = figure.subplots()
+    for index, policy in enumerate(study.policies):
+        points = []
+        for band in bands:
+            on = np.array([problem.difficulty == band for problem in study.problems])
+            known = policy.tokens[on][policy.tokens[on] >= 0]
+            low, middle, high = np.percentile(known, [25, 50, 75]) if known.size else (np.nan,) * 3
+            points.append((low, middle, high))
+            cut = float(policy.is_cut[on].mean())
+            values = {"median_tokens": middle, "q25": low, "q75": high, "cut_share": cut, "samples": int(known.size)}
+            rows.append({"policy": policy.label, "difficulty": band} | values)
+        low, middle, high = np.array(points).T
+        x = np.arange(len(bands)) + 0.06 * index
+        look = {"marker": style.marker(index), "color": style.colour(index), "label": policy.label, "capsize": 2}
+        axes.errorbar(x, middle, yerr=[middle - low, high - middle], **look)
+    style.label_ticks(axes, x=[str(band) for band in bands], size=8)
+    axes.set(xlabel="difficulty", ylabel="completion, tokens")
+    style.show_legend(axes)
+    return Section(
+        title,
+        "How much a policy writes before it answers, and how often it runs out of room.",
+        [TableOf("lengths", "tokens of a completion; cut_share: samples that filled their room", rows)],
+        [FigureOf("lengths", "completion length by difficulty", figure)],
+    )
+
+
+def read_metrics(run: pathlib.Path) -> list[Row]:
+    """Read the logged steps of a training run; empty where there are none. A line cut by a kill is left out."""
+    path = run / "metrics.jsonl"
+    rows = []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            continue
+    return [row for row in rows if "step" in row]
+
+
+def _hours_at(run: pathlib.Path, steps: list[int]) -> list[float]:
+    """Wall-clock hours of a run at each step, by the seconds that its steps logged; nan where it logged none."""
+    rows = read_metrics(run)
+    seconds = [sum(row.get(name) or 0.0 for name in TIMES) for row in rows]
+    if not sum(seconds):
+        return [float("nan")] * len(steps)
+    return [sum(s for row, s in zip(rows, seconds, strict=True) if row["step"] <= step) / 3600 for step in steps]
+
+
+def _equal_time(rows: list[Row]) -> list[Row]:
+    """The last checkpoint of each run within the wall-clock time of the run that took the least."""
+    runs = {row["run"] for row in rows}
+    known = [row for row in rows if np.isfinite(row["wall_hours"])]
+    if {row["run"] for row in known} != runs or len(runs) < 2:
+        return []
+    budget = min(max(row["wall_hours"] for row in known if row["run"] == run) for run in runs)
+    within = {run: [row for row in known if row["run"] == run and row["wall_hours"] <= budget] for run in sorted(runs)}
+    return [max(members, key=lambda row: row["step"]) for members in within.values() if members]
+
+
+def _run_row(run: pathlib.Path, rows: list[Row], names: list[str]) -> Row:
+    means = {
+        name: float(np.mean([row[name] for row in rows if row.get(name) is not None] or [np.nan])) for name in names
+    }
+    seconds = {name: sum(row.get(name) or 0.0 for row in rows) for name in TIMES}
+    total = sum(seconds.values())
+    shares = {
+        f"{name.removesuffix('_s')}_cost_share": value / total if total else float("nan")
+        for name, value in seconds.items()
+    }
+    return {"run": run.name, "steps": len(rows)} | means | shares

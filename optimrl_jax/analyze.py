@@ -1,0 +1,94 @@
+"""Edge: every table and figure of stored evaluations, and one HTML page.
+
+`python -m optimrl_jax.analyze --records=W/evaluation[,W2/evaluation] --output=D [--runs=W,W2] [--baseline=POLICY]
+[--leaderboard=fresh|affine|stored]`. Records of equal problems stand side by side; those of another dataset get a part
+of their own. Nothing is executed and no model is loaded.
+"""
+
+import argparse
+import logging
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from optimrl_jax.analysis import page, replay_sections, run_sections, score_sections, speed_sections
+from optimrl_jax.analysis.sections import Section
+from optimrl_jax.analysis.study import Study, open_studies
+from optimrl_jax.errors import EXIT_USER_ERROR, UserError
+from optimrl_jax.evaluation.leaderboards import LEADERBOARDS
+
+_LOG = logging.getLogger(__name__)
+
+# Every section of the page, in order.
+SECTIONS: dict[str, Callable[[Study], Section]] = {
+    "overview": run_sections.overview,
+    "scores": score_sections.scores,
+    "profiles": score_sections.profiles,
+    "heatmap": replay_sections.heatmap,
+    "calibrations": replay_sections.calibrations,
+    "time_limits": replay_sections.time_limits,
+    "win_rates": speed_sections.win_rates,
+    "difficulty": speed_sections.difficulty,
+    "best_human": speed_sections.best_human,
+    "dynamics": run_sections.dynamics,
+    "training_runs": run_sections.training_runs,
+    "lengths": run_sections.lengths,
+    "cases": speed_sections.cases,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Analyse the records that the flags name; returns the exit code, 2 with one line for a caller's mistake."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    flags = _parser().parse_args(argv)
+    try:
+        analyze(
+            _paths(flags.records), pathlib.Path(flags.output), runs=_paths(flags.runs), baseline=flags.baseline,
+            leaderboard=flags.leaderboard,
+        )  # fmt: skip
+    except UserError as error:
+        print(f"analyze: {error}", file=sys.stderr)
+        return EXIT_USER_ERROR
+    return 0
+
+
+def analyze(
+    records: Sequence[pathlib.Path],
+    output: pathlib.Path,
+    *,
+    runs: Sequence[pathlib.Path] = (),
+    baseline: str = "",
+    leaderboard: str = "fresh",
+) -> list[Study]:
+    """Write the page and all tables and figures into `output`, and return the studies that they show."""
+    started_s = time.monotonic()
+    studies = open_studies(records, leaderboard=leaderboard, baseline=baseline, runs=runs)
+    parts = []
+    for study in studies:
+        names = sorted({problem.source for problem in study.problems})
+        heading = f"{len(study.policies)} policies on {len(study.problems)} problems ({', '.join(names)})"
+        parts.append((heading, [section(study) for section in SECTIONS.values()]))
+    page.write_page(output, parts, title="Evaluation")
+    _LOG.info("%s: %d sections in %.1f s", output / "index.html", len(SECTIONS), time.monotonic() - started_s)
+    return studies
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="optimrl_jax.analyze", description=__doc__)
+    parser.add_argument("--records", required=True, help="directories that evaluations wrote, separated by commas")
+    parser.add_argument("--output", required=True, help="directory of the page, tables and figures")
+    parser.add_argument("--runs", default="", help="workdirs of training runs, for what their metrics say")
+    parser.add_argument("--baseline", default="", help="policy that others are compared with; default: the first")
+    parser.add_argument(
+        "--leaderboard", default="fresh", choices=sorted(LEADERBOARDS), help="references to rank against"
+    )
+    return parser
+
+
+def _paths(text: str) -> list[pathlib.Path]:
+    return [pathlib.Path(part) for part in text.split(",") if part]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
