@@ -39,7 +39,7 @@ def main(job: Job) -> None:
     remote_learner = RemoteLearner(
         client,
         name=job.options["name"] or f"{os.uname().nodename}-{os.getpid()}",
-        job=messages.job_id(job.settings, [record.id for record in task.records]),
+        job=messages.job_id(job.settings, task.records, task.policy.tokenizer),
         like=task.policy.params,
         placement=Placement(tuple(jax.local_devices())),
         heartbeat_s=job.settings.actors.heartbeat_s,

@@ -268,6 +268,14 @@ class ActorSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class CheckpointSettings:
+    """Which checkpoints of a job stay on disk."""
+
+    keep: int = setting(2, "newest checkpoints that stay; 0: all", NOT_NEGATIVE)
+    keep_every: int = setting(0, "checkpoints of multiples of so many steps stay as well; 0: none", NOT_NEGATIVE)
+
+
+@dataclasses.dataclass(frozen=True)
 class EvaluationSettings:
     policies: tuple[tuple[str, str], ...] = setting(
         (),
@@ -319,6 +327,7 @@ class Settings:
     sandbox: SandboxSettings = section(SandboxSettings)
     grpo: GrpoSettings = section(GrpoSettings)
     actors: ActorSettings = section(ActorSettings)
+    checkpoints: CheckpointSettings = section(CheckpointSettings)
     evaluation: EvaluationSettings = section(EvaluationSettings)
     serve: ServeSettings = section(ServeSettings)
 

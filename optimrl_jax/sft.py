@@ -39,6 +39,7 @@ def main(job: Job) -> None:
 
 def _run(job: Job, *, own: pathlib.Path) -> None:
     settings = job.settings
+    workdir.claim_workdir(own, "sft", settings)
     workdir.reuse_compiled_programs(job.workdir)
     start = _start(own, settings)
     corpus = (corpus_of_mix if settings.sft.mix else corpus_of_dataset)(
@@ -81,7 +82,7 @@ class SupervisedRun:
             micro_rows=settings.data.micro_rows,
             most_skipped=settings.sft.most_skipped,
         )
-        self._checkpoints = checkpoints.Checkpoints(directory)
+        self._checkpoints = checkpoints.Checkpoints(directory, kept=settings.checkpoints)
         self._step = 0
         self._stopwatch = workdir.Stopwatch(self._restore())
         self._metrics = workdir.MetricsWriter(multihost.process_directory(directory), first_step=self._step)

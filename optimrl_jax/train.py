@@ -52,6 +52,7 @@ def main(job: Job) -> None:
 
 def _run(job: Job, *, own: pathlib.Path) -> None:
     settings = job.settings
+    workdir.claim_workdir(own, "train", settings)
     workdir.reuse_compiled_programs(job.workdir)
     task = prepared(job)
     workdir.write_model(own, task.policy.settings)
@@ -62,7 +63,12 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
         supply = (_asynchronous if settings.actors.count else _synchronous)(job, task, learner, executor)
         measured_under = {json.dumps(record.measured_under, sort_keys=True) for record in task.records}
         training = TrainingLoop(
-            supply, learner, workdir=job.workdir, settings=settings.grpo, measured_under=sorted(measured_under)
+            supply,
+            learner,
+            workdir=job.workdir,
+            settings=settings.grpo,
+            measured_under=sorted(measured_under),
+            kept=settings.checkpoints,
         )
         try:
             figures = training.run()
@@ -109,7 +115,7 @@ def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) ->
         stream=stream.problem_stream(range(len(task.records)), seed=settings.seed, part=part),
         settings=settings,
         vocabulary=task.policy.settings.vocabulary,
-        job=messages.job_id(settings, [record.id for record in task.records]),
+        job=messages.job_id(settings, task.records, task.policy.tokenizer),
         devices=devices() if settings.actors.live_in == "threads" else (),
         new_actor=lambda: task.new_actor(executor),
         command=command,

@@ -9,10 +9,21 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from optimrl_jax.data.dataset import ProblemRecord
+from optimrl_jax.data.tokenizer import Tokenizer
 from optimrl_jax.distributed.codec import MessageError
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.settings import Settings
+
+# Of these sections only some fields shape a rollout.
+ROLLOUT_FIELDS = {
+    "data": ("prompt_tokens", "completion_tokens", "stop"),
+    "grpo": ("rollouts", "temperature"),
+    "compute": ("dtype",),
+}
+# Where programs run, which each host may have of its own.
+SANDBOX_PLACE = ("address", "workers", "store", "reuse")
 
 
 def decode_groups(
@@ -48,14 +59,25 @@ def decode_groups(
     return groups_lib.unstack_groups(arrays)
 
 
-def job_id(settings: Settings, problems: Sequence[str]) -> str:
-    """Hash what learner and actors must agree on: everything that decides what a rollout is and what it earns."""
+def job_id(settings: Settings, records: Sequence[ProblemRecord], tokenizer: Tokenizer) -> str:
+    """Hash what learner and actors must agree on: everything that decides what a rollout is and what it earns.
+
+    That is the settings that shape a rollout (not where programs run), the tokenizer, and of each problem its text,
+    tests and reference durations.
+    """
     values = thaw(settings)
     shared = {name: values[name] for name in ("seed", "environment", "reward", "noise")}
-    shared["data"] = [settings.data.prompt_tokens, settings.data.completion_tokens]
-    shared["grpo"] = [settings.grpo.rollouts, settings.grpo.temperature]
-    shared["sandbox"] = [settings.sandbox.limit_s, settings.sandbox.repeats, settings.sandbox.duration]
-    return hashlib.sha256(json.dumps([shared, list(problems)]).encode()).hexdigest()
+    for section, names in ROLLOUT_FIELDS.items():
+        shared[section] = {name: values[section][name] for name in names}
+    shared["sandbox"] = {name: value for name, value in values["sandbox"].items() if name not in SANDBOX_PLACE}
+    digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode())
+    digest.update(tokenizer.model.to_str().encode())
+    for record in records:
+        texts = (record.id, record.statement, record.checker, *record.test_input, *record.test_output)
+        digest.update(json.dumps([*texts, *record.reference_id]).encode())
+        for array in (record.test_kind, record.duration_s, record.std_s, record.runs, record.status):
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def _check_range(name: str, values: np.ndarray, low: int, high: int) -> None:

@@ -27,9 +27,7 @@ def problem_stream(records: Sequence[Element], *, seed: int, part: tuple[int, in
 
     `part` (i, n) takes every n-th of them from the i-th on, as in `example_batches`.
     """
-    shuffled = grain.MapDataset.source(records).seed(seed).shuffle()
-    # A number of epochs, because without batches an endless stream is longer than Python's sequences may be.
-    return shuffled.repeat(MAX_EPOCHS)[part[0] :: part[1]].to_iter_dataset(NO_THREADS).__iter__()
+    return _endless(records, seed)[part[0] :: part[1]].to_iter_dataset(NO_THREADS).__iter__()
 
 
 def example_batches(
@@ -48,4 +46,5 @@ def example_batches(
 
 
 def _endless(records: Sequence[Element], seed: int) -> grain.MapDataset:
-    return grain.MapDataset.source(records).seed(seed).shuffle().repeat()
+    # A number of epochs, because an endless stream in batches of one is longer than Python's sequences may be.
+    return grain.MapDataset.source(records).seed(seed).shuffle().repeat(MAX_EPOCHS)

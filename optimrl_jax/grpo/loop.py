@@ -24,7 +24,7 @@ from optimrl_jax.model import decoder
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.rollout.groups import Group, RolloutQueue
-from optimrl_jax.settings import GrpoSettings, Network, Settings
+from optimrl_jax.settings import CheckpointSettings, GrpoSettings, Network, Settings
 from optimrl_jax.training import checkpoints, trainer
 from optimrl_jax.training import workdir as workdir_lib
 
@@ -128,12 +128,13 @@ class TrainingLoop:
         workdir: pathlib.Path,
         settings: GrpoSettings,
         measured_under: typing.Sequence[str] = (),
+        kept: CheckpointSettings = checkpoints.KEEP_TWO,
     ) -> None:
         self._source = source
         self._learner = learner
         self._settings = settings
         self._measured_under = sorted(measured_under)
-        self._checkpoints = checkpoints.Checkpoints(workdir)
+        self._checkpoints = checkpoints.Checkpoints(workdir, kept=kept)
         self._stopwatch = workdir_lib.Stopwatch(self._restore())
         self._metrics = workdir_lib.MetricsWriter(multihost.process_directory(workdir), first_step=learner.step)
 

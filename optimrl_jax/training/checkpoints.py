@@ -1,13 +1,15 @@
-"""Edge: atomic checkpoints of a job (Orbax), the last two kept; and the policy that a job has left in its workdir.
+"""Edge: atomic checkpoints of a job (Orbax), the newest kept; and the policy that a job has left in its workdir.
 
 They are written while training goes on. One that cannot be written, because the disk is full, is reported, and the next
-one is tried; one that cannot be read, because a file was cut, is reported, and the one before is used.
+one is tried. One that cannot be read is tried again where its storage may have failed for a moment, else reported, and
+the one before is used; nothing is ever deleted for it.
 """
 
 import contextlib
 import dataclasses
 import logging
 import pathlib
+import time
 import typing
 from collections.abc import Collection
 
@@ -15,16 +17,21 @@ import jax
 import orbax.checkpoint as ocp
 
 from optimrl_jax.data import tokenizer as tokenizer_lib
+from optimrl_jax.distributed import multihost
 from optimrl_jax.errors import UserError
 from optimrl_jax.model import decoder
-from optimrl_jax.settings import ComputeSettings, ModelSettings, Network
+from optimrl_jax.settings import CheckpointSettings, ComputeSettings, ModelSettings, Network
 from optimrl_jax.training import workdir as workdir_lib
 from optimrl_jax.training.trainer import TrainState
 
 _LOG = logging.getLogger(__name__)
 FOLDER = "checkpoints"
-KEPT = 2
+SET_ASIDE_FOLDER = "checkpoints_set_aside"
 PLAIN = ComputeSettings()
+KEEP_TWO = CheckpointSettings()
+# Reads of storage that fails for a moment: so many more, after a pause that doubles each time.
+RETRIES = 3
+PAUSE_S = 0.5
 # What Orbax, TensorStore and JSON raise for files that are missing, cut or changed.
 UNREADABLE = (ValueError, OSError, KeyError, TypeError)
 # TensorStore raises ValueError for a disk that is full or failing, and names the cause only in the text.
@@ -52,11 +59,12 @@ class Policy:
 class Checkpoints:
     """The checkpoints of one job. `save` returns once the arrays may change; `wait` and `close` once all is on disk."""
 
-    def __init__(self, workdir: pathlib.Path, *, is_owner: bool = True) -> None:
+    def __init__(self, workdir: pathlib.Path, *, kept: CheckpointSettings = KEEP_TWO, is_owner: bool = True) -> None:
         # Orbax tells every rename, and a failure once from each of its threads; the user gets one line from here.
         logging.getLogger("absl").setLevel(logging.WARNING)
         logging.getLogger("absl").addFilter(_is_news)
         self._folder = (workdir / FOLDER).resolve()
+        self._kept = kept
         self._is_owner = is_owner
         self._writing: int | None = None
         self._unwritten = ""
@@ -110,7 +118,8 @@ class Checkpoints:
 
     def _opened(self) -> ocp.CheckpointManager:
         options = ocp.CheckpointManagerOptions(
-            max_to_keep=KEPT if self._is_owner else None,
+            max_to_keep=(self._kept.keep or None) if self._is_owner else None,
+            keep_period=(self._kept.keep_every or None) if self._is_owner else None,
             enable_async_checkpointing=self._is_owner,
             cleanup_tmp_directories=self._is_owner,
             create=self._is_owner,
@@ -120,26 +129,70 @@ class Checkpoints:
     def restore(
         self, targets: dict[str, typing.Any], *, optional: Collection[str] = (), step: int | None = None
     ) -> Restored | None:
-        """The newest checkpoint that can be read, or None where there is none at all.
+        """Read the newest checkpoint that can be read, or that of `step`; None where there is none at all.
 
-        `targets` names the trees and their shapes, types and shardings; a target of None takes a tree as it was stored.
-        Those that are `optional` are left out where they are not stored. Raises UserError where checkpoints exist and
-        none of them can be read.
+        Once an older one was read, the owner moves the newer ones that could not be into `checkpoints_set_aside`, so
+        that the job can write those steps again. Nothing is deleted.
+
+        Args:
+          targets: the trees by name, with shapes, types and shardings; None takes a tree as it was stored.
+          optional: names that are left out where they are not stored.
+          step: the only one to read.
+
+        Raises:
+          UserError: where checkpoints exist and none of them can be read.
         """
         self.wait()
         steps = sorted(self._manager.all_steps(), reverse=True)
         if step is not None:
             steps = _only(step, steps, self._folder)
+        unreadable = []
         for step in steps:
+            found = None
             try:
-                return self._read(step, targets, optional)
+                found = self._read_patiently(step, targets, optional)
             except UNREADABLE as error:
                 _LOG.warning("checkpoint %d cannot be read, falling back to the one before: %s", step, _reason(error))
-                if self._is_owner:
-                    self._manager.delete(step)
+            is_missing = found is None
+            if self._is_owner:
+                # All processes of a job go on from the same step.
+                is_missing = bool(multihost.global_max(is_missing))
+            if not is_missing:
+                self._set_aside(unreadable)
+                return found
+            unreadable.append(step)
         if steps:
-            raise UserError(f"{self._folder}: expected at least one readable checkpoint among {steps}")
+            raise UserError(
+                f"{self._folder}: expected at least one readable checkpoint among {steps}; they are left as they are"
+            )
         return None
+
+    def _read_patiently(self, step: int, targets: dict[str, typing.Any], optional: Collection[str]) -> Restored:
+        """Read a checkpoint, again where the storage may have failed for a moment: a missing file has not."""
+        for attempt in range(RETRIES):
+            try:
+                return self._read(step, targets, optional)
+            except OSError as error:
+                if isinstance(error, FileNotFoundError):
+                    raise
+                _LOG.warning("checkpoint %d: %s; reading it again", step, _reason(error))
+                time.sleep(PAUSE_S * 2**attempt)
+        return self._read(step, targets, optional)
+
+    def _set_aside(self, steps: Collection[int]) -> None:
+        if not self._is_owner or not steps:
+            return
+        aside = self._folder.parent / SET_ASIDE_FOLDER
+        if jax.process_index() == 0:
+            aside.mkdir(exist_ok=True)
+            for step in steps:
+                names = [str(step), *(f"{step}.{again}" for again in range(1, 1000))]
+                free = next(aside / name for name in names if not (aside / name).exists())
+                (self._folder / str(step)).rename(free)
+                _LOG.warning("checkpoint %d was set aside: %s", step, free)
+        # All processes go on with the same steps.
+        multihost.barrier()
+        self._manager.reload()
 
     def _read(self, step: int, targets: dict[str, typing.Any], optional: Collection[str]) -> Restored:
         stored = {path.name for path in (self._folder / str(step)).iterdir()}

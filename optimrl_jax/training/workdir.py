@@ -20,6 +20,16 @@ from optimrl_jax.jobs.checked_fields import freeze, thaw
 
 _LOG = logging.getLogger(__name__)
 POLICY_FILE = "policy.json"
+JOB_FILE = "job.json"
+# Settings that may change between two starts of a job: how long and where it runs, not what it learns.
+FREE = (
+    "sft.steps", "sft.checkpoint_every", "sft.most_skipped", "sft.init_from",
+    "grpo.steps", "grpo.checkpoint_every", "grpo.most_skipped", "grpo.init_from",
+    "sandbox.address", "sandbox.workers", "sandbox.store", "sandbox.reuse", "sandbox.fallback_",
+    "compute.remat", "compute.unroll", "compute.attention_block", "compute.logits_chunk",
+    "data.directory", "data.slots", "data.micro_rows",
+    "actors.", "checkpoints.", "device.", "evaluation.", "mesh.", "processes.", "serve.",
+)  # fmt: skip
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
 COMPILED_FOLDER = "compiled"
@@ -57,6 +67,37 @@ def read_model(workdir: pathlib.Path) -> settings_lib.ModelSettings:
 
 def _shape_of(model: settings_lib.ModelSettings) -> dict[str, typing.Any]:
     return {field.name: getattr(model, field.name) for field in dataclasses.fields(settings_lib.ModelSettings)}
+
+
+def claim_workdir(workdir: pathlib.Path, job: str, settings: settings_lib.Settings) -> None:
+    """Write down which job and which settings a workdir belongs to, or hold them to what stands there.
+
+    Raises:
+      UserError: in one line, where the workdir is another job's, or a setting has changed that is not among `FREE`.
+    """
+    path = workdir / JOB_FILE
+    now = {"job": job, "settings": flatten(json.loads(json.dumps(thaw(settings))))}
+    if not path.exists():
+        files.write_json(path, now)
+        return
+    before = json.loads(path.read_text())
+    if before["job"] != job:
+        raise UserError(f"--workdir = {str(workdir)!r}: expected one of {job}, found that of {before['job']}")
+    for name, value in now["settings"].items():
+        known = before["settings"].get(name, value)
+        if value != known and not name.startswith(FREE):
+            raise UserError(
+                f"{name} = {value!r}: expected {known!r}, with which {workdir} was begun (other settings need another "
+                "--workdir)"
+            )
+
+
+def flatten(values: dict[str, typing.Any], path: str = "") -> dict[str, typing.Any]:
+    """Return nested values by their whole names, such as `grpo.steps`."""
+    found = {}
+    for name, value in values.items():
+        found |= flatten(value, f"{path}{name}.") if isinstance(value, dict) else {f"{path}{name}": value}
+    return found
 
 
 class MetricsWriter:

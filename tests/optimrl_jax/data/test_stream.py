@@ -35,3 +35,8 @@ def test_programs_are_drawn_uniformly_within_each_problem():
     assert len(programs) == 200
     counts = [programs.count(program) for program in records.record(name="a").reference_program]
     assert min(counts) > 25
+
+
+def test_batches_may_be_as_small_as_one():
+    assert len(next(stream.problem_batches(range(3), batch=1, seed=0))) == 1
+    assert len(next(stream.example_batches([records.record(name="a")], batch=1, seed=0))) == 1

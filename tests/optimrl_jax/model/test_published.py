@@ -85,7 +85,7 @@ def test_a_directory_with_a_configuration_names_weights():
 
 
 def test_supervised_training_begins_at_the_weights_and_leaves_a_policy_with_their_tokenizer(tmp_path, monkeypatch):
-    monkeypatch.setattr(dataset, "load", lambda directory, split: [records.record()])
+    monkeypatch.setattr(dataset, "load_records", lambda directory, split: [records.record()])
     source = checkpoint(tmp_path / "m", foreign(29, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]))
     settings = Settings(
         sft=SftSettings(init_from=str(source), steps=1, batch=2, learning_rate=1e-9, warmup_steps=0),

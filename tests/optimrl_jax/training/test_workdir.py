@@ -1,0 +1,41 @@
+"""A workdir knows which job and which settings made it."""
+
+import dataclasses
+
+import pytest
+
+from optimrl_jax.errors import UserError
+from optimrl_jax.settings import GrpoSettings, MeshSettings, SandboxSettings, Settings
+from optimrl_jax.training import workdir
+
+
+def test_another_job_is_refused_in_one_line(tmp_path):
+    workdir.claim_workdir(tmp_path, "sft", Settings())
+    with pytest.raises(UserError, match=r"--workdir = .*: expected one of train, found that of sft"):
+        workdir.claim_workdir(tmp_path, "train", Settings())
+
+
+def test_a_changed_setting_is_refused_with_what_it_was(tmp_path):
+    workdir.claim_workdir(tmp_path, "train", Settings())
+    for change, message in (
+        ({"seed": 7}, r"seed = 7: expected 0, with which"),
+        ({"grpo": GrpoSettings(learning_rate=1e-3)}, r"grpo\.learning_rate = 0\.001: expected 0\.0003"),
+        ({"sandbox": SandboxSettings(limit_s=1.0)}, r"sandbox\.limit_s = 1\.0: expected 10\.0"),
+    ):
+        with pytest.raises(UserError, match=message):
+            workdir.claim_workdir(tmp_path, "train", dataclasses.replace(Settings(), **change))
+
+
+def test_how_long_and_where_a_job_runs_may_change(tmp_path):
+    workdir.claim_workdir(tmp_path, "train", Settings())
+    changed = {
+        "grpo": GrpoSettings(steps=7, checkpoint_every=3),
+        "mesh": MeshSettings(data=2),
+        "sandbox": SandboxSettings(address="docker", workers=8, fallback_retries=2),
+    }
+    workdir.claim_workdir(tmp_path, "train", dataclasses.replace(Settings(), **changed))
+
+
+def test_every_free_setting_exists():
+    names = list(workdir.flatten(workdir.thaw(Settings())))
+    assert all(any(name.startswith(free) for name in names) for free in workdir.FREE)
