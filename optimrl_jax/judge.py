@@ -92,11 +92,14 @@ def _rows(path: str) -> list[dict]:
     if not path:
         raise UserError("--programs: expected a file of JSON Lines with problem and program")
     try:
-        lines = pathlib.Path(path).read_text().splitlines()
+        # Not `splitlines`: U+2028 and its like are no ends of lines in JSON Lines.
+        lines = pathlib.Path(path).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"--programs = {path!r}: expected a readable file ({error})") from None
     rows = []
     for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
         try:
             row = json.loads(line)
         except ValueError:

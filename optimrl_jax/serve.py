@@ -1,7 +1,8 @@
-"""Edge: a trained policy behind an OpenAI-compatible endpoint, for whatever wants completions over HTTP.
+"""Edge: a policy behind an OpenAI-compatible endpoint, for whatever wants completions over HTTP.
 
 `python -m optimrl_jax.serve --config=configs/quickstart.py --workdir=runs/quickstart/grpo` serves it as the model
-`policy` at `http://127.0.0.1:8080/v1`, where `beam_pipelines.sample_generators` can ask it for input generators.
+`policy` at `http://127.0.0.1:8080/v1`; `--config.serve.weights=DIRECTORY` serves published weights instead. With
+`--config.serve.accepts_weights=True` it is an engine for the rollouts of a learner elsewhere.
 """
 
 import logging
@@ -12,25 +13,37 @@ import uvicorn
 
 from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import Job, run_job
+from optimrl_jax.model.pretrained import published
 from optimrl_jax.serving import api
-from optimrl_jax.serving.batcher import Batcher
+from optimrl_jax.serving.engine import Engine
+from optimrl_jax.serving.weights import WeightReceiver
+from optimrl_jax.settings import Network
 from optimrl_jax.training import checkpoints
 
 _LOG = logging.getLogger(__name__)
 
 
 def main(job: Job) -> None:
-    """Serves the newest policy of the workdir until it is interrupted."""
+    """Serve a policy until interrupted: that of `serve.weights`, else the newest one of the workdir."""
     serve, data = job.settings.serve, job.settings.data
-    policy = checkpoints.load_policy(job.workdir, job.settings.compute)
+    policy = _policy(job)
     listening = _listening(serve.host, serve.port)
-    batcher = Batcher(policy, data, rows=serve.rows)
-    app = api.create_app(batcher, name=serve.name, completion_tokens=data.completion_tokens)
+    engine = Engine(policy, data, rows=serve.rows)
+    weights = WeightReceiver(engine) if serve.accepts_weights else None
+    app = api.create_app(engine, name=serve.name, key=serve.key, weights=weights)
     _LOG.info("%s at http://%s:%d/v1", serve.name, serve.host, listening.getsockname()[1])
     try:
         uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
     finally:
-        batcher.close()
+        engine.close()
+
+
+def _policy(job: Job) -> checkpoints.Policy:
+    if not job.settings.serve.weights:
+        return checkpoints.load_policy(job.workdir, job.settings.compute)
+    pretrained = published.load_published(job.settings.serve.weights)
+    network = Network.of(pretrained.settings, job.settings.compute)
+    return checkpoints.Policy(pretrained.params, network, pretrained.tokenizer)
 
 
 def _listening(host: str, port: int) -> socket.socket:

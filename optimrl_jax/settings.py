@@ -45,6 +45,7 @@ class ModelSettings:
     norm_epsilon: float = setting(1e-6, "RMSNorm epsilon", POSITIVE)
     has_tied_embeddings: bool = setting(True, "output layer shares the embedding table")
     has_qkv_bias: bool = setting(True, "biases on query, key and value (Qwen2)")
+    has_qk_norm: bool = setting(False, "norms on the query and the key of each head (Qwen3)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,6 +310,9 @@ class ServeSettings:
     port: int = setting(8080, "port to listen on; 0: any free one", NOT_NEGATIVE)
     name: str = setting("policy", "model name that requests give")
     rows: int = setting(8, "completions sampled together", POSITIVE)
+    key: str = setting("", "key that requests have to carry (Authorization: Bearer KEY); empty: none")
+    accepts_weights: bool = setting(False, "whoever may ask may also replace the weights (POST /v1/policy?version=N)")
+    weights: str = setting("", "published weights to serve, as in grpo.init_from; empty: those of the workdir")
 
 
 @dataclasses.dataclass(frozen=True)

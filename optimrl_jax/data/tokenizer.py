@@ -24,7 +24,7 @@ FILE_NAME = "tokenizer.json"
 CONFIG_NAME, TEMPLATE_NAME = "tokenizer_config.json", "chat_template.jinja"
 PAD, END, PROGRAM = "<|pad|>", "<|end|>", "<|program|>"
 SPECIAL = (PAD, END, PROGRAM)
-SPECIAL_FILE = "special_tokens.json"
+ROLES_FILE = "special_tokens.json"
 # Which tokens of published tokenizers stand for padding, the end and the start of a program; the first row that fits.
 FOREIGN = (
     SPECIAL,
@@ -89,7 +89,7 @@ class Tokenizer:
             files.write_json(directory / CONFIG_NAME, config)
         elif names != list(SPECIAL):
             roles = dict(zip(("pad", "end", "program"), names, strict=True))
-            files.write_json(directory / SPECIAL_FILE, roles)
+            files.write_json(directory / ROLES_FILE, roles)
         files.write_text(directory / FILE_NAME, self.model.to_str())
 
 
@@ -116,8 +116,8 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
 def load_tokenizer(directory: pathlib.Path) -> Tokenizer:
     """Read `tokenizer.json`: trained here, or published with weights or a chat template.
 
-    A `tokenizer_config.json` beside it holds the template of a chat model; without one, `special_tokens.json` may say
-    which tokens are `pad`, `end` and `program`, and `FOREIGN` knows the usual ones.
+    `special_tokens.json` beside it says which tokens are `pad`, `end` and `program`. Without it, a template in
+    `tokenizer_config.json` makes it that of a chat model, and without that `FOREIGN` knows the usual tokens.
 
     Raises:
       UserError: where there is no tokenizer, or none with what is needed.
@@ -130,12 +130,12 @@ def load_tokenizer(directory: pathlib.Path) -> Tokenizer:
     except Exception as error:  # noqa: BLE001 - the library raises bare Exception for malformed files
         raise UserError(f"{path}: expected a tokenizer file ({str(error).splitlines()[0]})") from None
     try:
-        template = _template(directory)
+        template = None if (directory / ROLES_FILE).exists() else _template(directory)
         if template:
             return _of_chat_model(model, template)
     except ValueError as error:
         raise UserError(f"{directory}: {error}") from None
-    return adopt_tokenizer(model, source=str(path), roles=_roles(directory / SPECIAL_FILE))
+    return adopt_tokenizer(model, source=str(path), roles=_roles(directory / ROLES_FILE))
 
 
 def _template(directory: pathlib.Path) -> chat.ChatTemplate | None:

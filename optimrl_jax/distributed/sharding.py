@@ -40,6 +40,7 @@ RULES = (
     (r"layers/mlp/(gate|up)", PartitionSpec(None, "fsdp", "tensor")),
     (r"layers/mlp/down", PartitionSpec(None, "tensor", "fsdp")),
     (r"layers/(attention|mlp)_norm/scale", PartitionSpec(None, None)),
+    (r"layers/attention/(query|key)_norm/scale", PartitionSpec(None, None)),
     (r"final_norm/scale", PartitionSpec(None)),
 )
 

@@ -1,4 +1,4 @@
-"""The policy network: a Flax linen decoder of the Qwen2/Llama family (rotary, RMSNorm, grouped queries, SwiGLU).
+"""The policy network: a Flax linen decoder of the Qwen/Llama family (rotary, RMSNorm, grouped queries, SwiGLU).
 
 Takes tokens with positions and segments, returns the final hidden states; `logits` turns those into scores over the
 vocabulary. Layers are scanned, so that every parameter of a block carries a leading layer axis. Never samples, never
@@ -89,7 +89,7 @@ class RMSNorm(nn.Module):
 
 
 class Attention(nn.Module):
-    """Grouped-query attention with rotary positions; biases on query, key and value where the family has them."""
+    """Grouped-query attention with rotary positions; biases and norms where the family has them."""
 
     settings: Network
 
@@ -108,6 +108,9 @@ class Attention(nn.Module):
             self._project_heads(x, name, heads)
             for name, heads in (("query", c.heads), ("key", c.kv_heads), ("value", c.kv_heads))
         )
+        if c.has_qk_norm:
+            query = RMSNorm(c.norm_epsilon, name="query_norm")(query)
+            key = RMSNorm(c.norm_epsilon, name="key_norm")(key)
         query, key = attention.rotate(query, rotation), attention.rotate(key, rotation)
         new = KeyValue(key.transpose(0, 2, 3, 1), value.swapaxes(1, 2))
         if past is not None:

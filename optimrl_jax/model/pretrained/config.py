@@ -12,8 +12,13 @@ from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.model import decoder
 from optimrl_jax.settings import ModelSettings
 
-MODEL_TYPES = {"qwen2": "Qwen2ForCausalLM", "llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM",
-               "cwm": "CwmForCausalLM"}  # fmt: skip
+MODEL_TYPES = {
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "llama": "LlamaForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "cwm": "CwmForCausalLM",
+}
 # Fields with the only value that the decoder computes, where they are given at all.
 FIXED = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "partial_rotary_factor": 1.0,
          "use_mrope": False}  # fmt: skip
@@ -36,6 +41,9 @@ ROPE_FIELDS = {
 YARN_DEFAULTS = {"beta_slow": 1.0, "beta_fast": 32.0}
 # Their class stretches where the file says nothing.
 STRETCHED = ("cwm",)
+QWEN = ("qwen2", "qwen3")
+# What its class takes where the file names none; the others divide the width by the heads.
+QWEN3_HEAD_WIDTH = 128
 FULL, SLIDING = "full_attention", "sliding_attention"
 Config = Mapping[str, typing.Any]
 
@@ -54,12 +62,13 @@ def settings_from_config(config: Config) -> ModelSettings:
         "layers": _field(config, "num_hidden_layers"),
         "heads": heads,
         "kv_heads": config.get("num_key_value_heads") or heads,
-        "head_width": config.get("head_dim") or width // heads,
+        "head_width": config.get("head_dim") or (QWEN3_HEAD_WIDTH if kind == "qwen3" else width // heads),
         "mlp_width": _field(config, "intermediate_size"),
         "vocabulary": _field(config, "vocab_size"),
         "norm_epsilon": _field(config, "rms_norm_eps"),
         "has_tied_embeddings": config.get("tie_word_embeddings", False),
         "has_qkv_bias": kind == "qwen2",
+        "has_qk_norm": kind == "qwen3",
         **_rope(config),
         **_windows(config, kind),
     }
@@ -71,13 +80,16 @@ def config_from_settings(settings: ModelSettings) -> dict[str, typing.Any]:
     c = settings
     windows = set(decoder.layer_windows(c))
     local = "mistral" if windows == {c.window} else "cwm"
-    kind = "qwen2" if c.has_qkv_bias else local if c.window else "llama"
+    if c.has_qkv_bias and c.has_qk_norm:
+        raise SettingsError("has_qkv_bias, has_qk_norm: expected at most one of them, as in every published family")
+    plain = local if c.window else "llama"
+    kind = "qwen2" if c.has_qkv_bias else "qwen3" if c.has_qk_norm else plain
     window: dict[str, typing.Any] = {}
     if c.window:
         window = {"sliding_window": c.window}
     if c.window and kind != "mistral":
         window["layer_types"] = [FULL if seen != c.window else SLIDING for seen in decoder.layer_windows(c)]
-    if kind == "qwen2":
+    if kind in QWEN:
         window |= {"use_sliding_window": bool(c.window)}
     return {
         "architectures": [MODEL_TYPES[kind]],
@@ -136,7 +148,7 @@ def _scaling(settings: ModelSettings, kind: str) -> dict[str, typing.Any] | None
 def _windows(config: Config, kind: str) -> dict[str, int]:
     """Find the window and the global layers among the patterns that `ModelSettings` has."""
     window = config.get("sliding_window")
-    if kind == "llama" or not window or (kind == "qwen2" and not config.get("use_sliding_window", False)):
+    if kind == "llama" or not window or (kind in QWEN and not config.get("use_sliding_window", False)):
         return {}
     layers = _field(config, "num_hidden_layers")
     types = config.get("layer_types") or _default_layer_types(config, kind, layers)
@@ -156,5 +168,5 @@ def _default_layer_types(config: Config, kind: str, layers: int) -> list[str]:
     """Return what the model class of each type does where the file names no `layer_types`."""
     if kind == "cwm":
         return [FULL if layer % 4 == 0 else SLIDING for layer in range(layers)]
-    first = _field(config, "max_window_layers") if kind == "qwen2" else 0
+    first = _field(config, "max_window_layers") if kind in QWEN else 0
     return [FULL if layer < first else SLIDING for layer in range(layers)]

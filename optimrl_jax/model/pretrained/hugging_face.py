@@ -7,6 +7,7 @@ parameter, and a finished parameter can leave for the devices before the next on
 import contextlib
 import json
 import pathlib
+import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -112,6 +113,7 @@ def save_hugging_face(
     *,
     shard_bytes: int = SHARD_BYTES,
     dtype: str = "float32",
+    fields: Mapping[str, typing.Any] = types.MappingProxyType({}),
 ) -> None:
     """Write a checkpoint that `transformers` reads; only one shard is copied at a time.
 
@@ -123,14 +125,14 @@ def save_hugging_face(
       params: parameters with stacked layers.
       shard_bytes: the most that a file holds; a larger tensor has one of its own.
       dtype: of the stored tensors.
+      fields: more of `config.json`: what the model computes is there already.
 
     Raises:
       UserError: where the directory already holds weights.
     """
     path = pathlib.Path(directory)
     path.mkdir(parents=True, exist_ok=True)
-    if any(path.glob("*.safetensors")) or (path / CONFIG_FILE).exists():
-        raise UserError(f"{path}: expected a directory without weights to write to")
+    require_no_weights(path)
     kind = jnp.dtype(dtype)
     shards = list(_shards(stored_parameters(settings), shard_bytes, kind.itemsize))
     files = [SINGLE_FILE] if len(shards) == 1 else [_shard_file(n, len(shards)) for n in range(len(shards))]
@@ -141,7 +143,23 @@ def save_hugging_face(
         weight_map = {name: file for file, shard in zip(files, shards, strict=True) for name, _, _ in shard}
         total = sum(_size(parameter) for shard in shards for _, parameter, _ in shard) * kind.itemsize
         write_json(path / INDEX_FILE, {"metadata": {"total_size": total}, "weight_map": weight_map})
-    write_json(path / CONFIG_FILE, {**config_from_settings(settings), "torch_dtype": dtype})
+    write_json(path / CONFIG_FILE, {**config_from_settings(settings), "torch_dtype": dtype, "dtype": dtype, **fields})
+
+
+def named_tensors(
+    settings: ModelSettings, params: decoder.Params, *, dtype: str = "float32"
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the tensors of a checkpoint by name, one at a time."""
+    kind = jnp.dtype(dtype)
+    for parameter in stored_parameters(settings):
+        for layer, name in enumerate(parameter.stored_names(HUGGING_FACE)):
+            yield name, _tensor(params, parameter, None if parameter.layers is None else layer, kind)
+
+
+def require_no_weights(path: pathlib.Path) -> None:
+    """Raise UserError where a directory already holds weights."""
+    if any(path.glob("*.safetensors")) or (path / CONFIG_FILE).exists():
+        raise UserError(f"{path}: expected a directory without weights to write to")
 
 
 class _Files:

@@ -13,7 +13,7 @@ import numpy as np
 from optimrl_jax.settings import ModelSettings
 
 LAYERS = "layers/"
-QKV = ("query", "key", "value")
+QK, QKV = ("query", "key"), ("query", "key", "value")
 
 HUGGING_FACE: Mapping[str, str] = {
     "embedding": "model.embed_tokens.weight",
@@ -24,6 +24,8 @@ HUGGING_FACE: Mapping[str, str] = {
     "layers/attention/key_bias": "model.layers.{layer}.self_attn.k_proj.bias",
     "layers/attention/value": "model.layers.{layer}.self_attn.v_proj.weight",
     "layers/attention/value_bias": "model.layers.{layer}.self_attn.v_proj.bias",
+    "layers/attention/query_norm/scale": "model.layers.{layer}.self_attn.q_norm.weight",
+    "layers/attention/key_norm/scale": "model.layers.{layer}.self_attn.k_norm.weight",
     "layers/attention/output": "model.layers.{layer}.self_attn.o_proj.weight",
     "layers/mlp_norm/scale": "model.layers.{layer}.post_attention_layernorm.weight",
     "layers/mlp/gate": "model.layers.{layer}.mlp.gate_proj.weight",
@@ -101,6 +103,8 @@ def stored_parameters(settings: ModelSettings) -> list[StoredParameter]:
     }
     if c.has_qkv_bias:
         shapes |= {f"layers/attention/{name}_bias": shapes[f"layers/attention/{name}"][1:] for name in QKV}
+    if c.has_qk_norm:
+        shapes |= {f"layers/attention/{name}_norm/scale": (c.head_width,) for name in QK}
     if not c.has_tied_embeddings:
         shapes["unembedding"] = (c.width, c.vocabulary)
     return [_parameter(path, shapes[path], c.layers) for path in HUGGING_FACE if path in shapes]

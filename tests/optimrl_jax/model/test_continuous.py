@@ -120,10 +120,10 @@ def test_rollouts_come_out_as_they_end_and_requests_are_taken_up_as_slots_free()
 
 def test_programs_are_compiled_once_for_each_prompt_width():
     list(stream(requests()))
-    before = [step._cache_size() for step in (continuous.slots_lib.prefill, continuous.slots_lib.advance)]
+    before = [step._cache_size() for step in (continuous.slots_lib.prefill_prompt, continuous.slots_lib.advance_slots)]
     longer = [np.concatenate([prompt, prompt])[:LONGEST] for prompt in PROMPTS]
     list(stream(requests(longer)))
-    after = [step._cache_size() for step in (continuous.slots_lib.prefill, continuous.slots_lib.advance)]
+    after = [step._cache_size() for step in (continuous.slots_lib.prefill_prompt, continuous.slots_lib.advance_slots)]
     assert after[1] == before[1]
     assert after[0] - before[0] <= 1
     assert continuous.prompt_widths(LONGEST) == [1, 2, 4, 8]

@@ -52,12 +52,12 @@ def test_a_file_beside_the_tokenizer_says_which_special_tokens_to_use(tmp_path):
     path = checkpoint(tmp_path / "m", foreign(20, ["</s>", "<pad>", "<code>"]))
     with pytest.raises(UserError, match="expected the special tokens"):
         published.load_published(str(path))
-    (path / tokenizer_lib.SPECIAL_FILE).write_text(json.dumps(ROLES))
+    (path / tokenizer_lib.ROLES_FILE).write_text(json.dumps(ROLES))
     found = published.load_published(str(path)).tokenizer
     assert (found.pad, found.end, found.program) == (1, 0, 2)
     found.save(tmp_path)
     assert tokenizer_lib.load_tokenizer(tmp_path).pad == 1
-    (path / tokenizer_lib.SPECIAL_FILE).write_text("{}")
+    (path / tokenizer_lib.ROLES_FILE).write_text("{}")
     with pytest.raises(UserError, match="expected a JSON object with pad, end and program"):
         published.load_published(str(path))
 

@@ -1,10 +1,12 @@
 """Makes the golden files: tiny random models with the logits that `transformers` computes for them in float32.
 
-Run with torch and transformers 5 in an environment of their own: `python tests/optimrl_jax/model/goldens/make.py`.
+Run with torch and transformers 5 in an environment of their own: `python tests/optimrl_jax/model/goldens/make.py`, all
+of them or those named behind it.
 Each folder holds `config.json`, `model.safetensors` and `expected.npz` (tokens int32[s, t], logits float32[s, t, v]).
 """
 
 import pathlib
+import sys
 
 import numpy as np
 import torch
@@ -29,6 +31,10 @@ MODELS = {
         {"num_hidden_layers": 3, "tie_word_embeddings": True, "rope": PLAIN, "use_sliding_window": True,
          "sliding_window": 8, "max_window_layers": 1},
     ),
+    "qwen3": (
+        transformers.Qwen3Config,
+        {"num_hidden_layers": 2, "tie_word_embeddings": True, "rope": PLAIN, "head_dim": 8},
+    ),
     "llama_llama3": (
         transformers.LlamaConfig, {"num_hidden_layers": 2, "tie_word_embeddings": True, "rope": LLAMA3, "head_dim": 8}
     ),
@@ -40,12 +46,23 @@ MODELS = {
     "cwm": (transformers.CwmConfig, {"num_hidden_layers": 5, "rope": LLAMA3, "head_dim": 8, "sliding_window": 8}),
 }  # fmt: skip
 
+SEEDS = {
+    "cwm": 0,
+    "llama_linear": 1,
+    "llama_llama3": 2,
+    "mistral_window": 3,
+    "qwen2_tied": 4,
+    "qwen2_untied_yarn": 5,
+    "qwen2_window": 6,
+    "qwen3": 7,
+}
+
 
 def make(name: str) -> None:
     kind, own = MODELS[name]
     own = dict(own)
     config = kind(**SHARED, rope_parameters=own.pop("rope"), attn_implementation="eager", **own)
-    torch.manual_seed(sorted(MODELS).index(name))
+    torch.manual_seed(SEEDS[name])
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
@@ -60,5 +77,5 @@ def make(name: str) -> None:
 
 
 if __name__ == "__main__":
-    for each in MODELS:
+    for each in sys.argv[1:] or MODELS:
         make(each)
