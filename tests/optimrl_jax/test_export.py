@@ -75,7 +75,7 @@ def test_the_files_name_the_end_the_limits_the_class_and_the_figures(job):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--workdir={job}@5", "--output={job}/out"], "step 5: expected one of [7, 3]"),
+        (["--workdir={job}@5", "--output={job}/out"], "expected a checkpoint of step 5, found [3, 7]"),
         (["--workdir={job}@x", "--output={job}/out"], "expected DIRECTORY or DIRECTORY@STEP"),
         (["--workdir={job}/none", "--output={job}/out"], "expected the workdir of a job that made a policy"),
         (["--workdir={job}", "--output={job}/out", "--dtype=int8"], "invalid choice: 'int8'"),
