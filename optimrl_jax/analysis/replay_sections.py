@@ -189,7 +189,7 @@ def _matrix_figure(study: Study, table: dict[str, np.ndarray]) -> FigureOf:
     figure = style.new_figure(11, 1.8 + 0.35 * len(study.policies), caption=caption)
     panels = figure.subplots(1, len(table), sharey=True)
     for axes, (tau, scores) in zip(panels, table.items(), strict=True):
-        figure.colorbar(axes.imshow(scores, cmap=style.SEQUENTIAL, aspect="auto"), ax=axes)
+        figure.colorbar(axes.imshow(scores, cmap=style.SEQUENTIAL, aspect="auto", vmin=0, vmax=100), ax=axes)
         style.label_ticks(axes, x=list(sensitivity.SCORING_CALIBRATIONS), y=[p.label for p in study.policies])
         axes.set_title(tau, fontsize=9)
     return FigureOf("calibration_matrix", f"policies by scoring calibration: {caption}", figure)

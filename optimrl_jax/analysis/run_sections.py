@@ -83,7 +83,7 @@ def dynamics(study: Study) -> Section:
             steps, values = [p.facts["step"] for p in members], [pass_percent(p, tau) for p in members]
             look = {"marker": style.marker(index), "color": style.colour(index), "label": pathlib.PurePath(run).name}
             axes.plot(steps, values, **look)
-        axes.set(title=f"p{tau:g}", xlabel="optimizer step", ylabel="pass@1, %")
+        axes.set(title=f"p{tau:g}", xlabel="optimizer step", ylabel="pass@1, %", ylim=(0, 105))
     style.show_legend(panels[-1])
     for run, members in runs.items():
         hours = _hours_at(pathlib.Path(run), [policy.facts["step"] for policy in members])

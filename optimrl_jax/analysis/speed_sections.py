@@ -121,7 +121,7 @@ def best_human(study: Study) -> Section:
         )
         axes.bar_label(bars, [f"{own[value]['compared']}" for value in values], fontsize=7)
     style.label_ticks(axes, x=values, size=8)
-    axes.set(xlabel="difficulty", ylabel="faster than the best human, %")
+    axes.set(xlabel="difficulty", ylabel="faster than the best human, %", ylim=(0, 110))
     style.show_legend(axes)
     caption = (
         "the policy's fastest correct program against the fastest reference of the same pass; ratio below 1: faster"
@@ -210,7 +210,7 @@ def _difficulty_bars(study: Study, bands: dict[str, np.ndarray]) -> FigureOf:
             values = [_percent_on(policy, tau, members) for members in bands.values()]
             axes.bar(x, values, 0.76 / len(study.policies), color=style.colour(index), label=policy.label)
         style.label_ticks(axes, x=list(bands), size=8)
-        axes.set(title=f"p{tau:g}", xlabel="difficulty", ylabel="pass@1, %")
+        axes.set(title=f"p{tau:g}", xlabel="difficulty", ylabel="pass@1, %", ylim=(0, 105))
     style.show_legend(axes)
     return FigureOf("difficulty", f"pass@1 by difficulty; {caption}", figure)
 
@@ -227,6 +227,7 @@ def _radar(study: Study, bands: dict[str, np.ndarray]) -> FigureOf:
     for index, (label, policy) in enumerate(rings):
         values = [_percent_on(policy, tau, members) for members in bands.values()]
         axes.plot([*angles, angles[0]], [*values, values[0]], color=style.colour(index), label=label)
+    axes.set_ylim(0, 100)
     axes.set_xticks(angles, [f"difficulty {band}" for band in bands], fontsize=8)
     style.show_legend(axes)
     return FigureOf("difficulty_radar", caption, figure)

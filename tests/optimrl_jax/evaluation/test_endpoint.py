@@ -1,45 +1,10 @@
 """A server that limits its rate, fails and dies in the middle is asked until everything is answered, and not twice."""
 
-import contextlib
-import http.server
-import json
-import threading
-
 import pytest
 
 from optimrl_jax.errors import UserError
 from optimrl_jax.evaluation.endpoint import Answer, Endpoint, Question
-
-
-@contextlib.contextmanager
-def scripted(answer):
-    """An OpenAI-compatible server of the loopback; `answer(body)` returns (status, headers, object)."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            status, headers, value = answer(body)
-            self.send_response(status)
-            for name, text in headers.items():
-                self.send_header(name, text)
-            self.end_headers()
-            self.wfile.write(json.dumps(value).encode())
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def completion(text, *, tokens=5, reason="stop"):
-    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": reason}
-    return 200, {}, {"choices": [choice], "usage": {"completion_tokens": tokens}}
+from tests.optimrl_jax.evaluation.endpoint import completion, scripted
 
 
 def test_answers_come_in_order_with_their_length_and_are_not_asked_for_again(tmp_path):
