@@ -1,4 +1,4 @@
-"""The prompt that asks a model for an input generator, and the program in its answer (paper L1442). Pure."""
+"""The prompt that asks a model for an input generator (App. B.4, Figure 13), and the program in its answer. Pure."""
 
 import hashlib
 import re

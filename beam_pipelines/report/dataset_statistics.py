@@ -1,7 +1,7 @@
 """What a dataset looks like: filterability, durations and their tails. Pure: from examples to tables.
 
 An example is a row of the dataset as TFDS gives it. All tables use a test's mean seconds over references, in which a
-timeout counts 10 s (paper L1803), so that every problem weighs by its tests and not by its number of solutions.
+timeout counts 10 s (App. B.7), so that every problem weighs by its tests and not by its number of solutions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ BULK = ("statement", "test_input", "test_output", "reference_program", "incorrec
 SLOW_S = 1.0
 VERY_SLOW_S = 3.0
 SLOW_SHARE = 0.1
-# What the paper's service reports for the shortest runs, L1912.
+# What the paper's service reports for the shortest runs (App. B.8, Table 22: pooled median of original tests).
 PAPER_BASE_S = 0.065
 
 
@@ -65,7 +65,7 @@ def characters(example: Example) -> np.ndarray:
 def filterability_table(
     examples: Sequence[Example], *, min_robust_cv: float = 0.3, base_s: float = 0.0
 ) -> dict[str, dict[str, int]]:
-    """Problems that are duration (D) and length (L) filterable on each category of tests (paper's table, L1829).
+    """Problems that are duration (D) and length (L) filterable on each category of tests (App. B.7, Table 20).
 
     `problems` counts those with at least two tests of the category; the others show no spread and count nowhere.
     `base_s` is added to every duration: our instrument times a program alone, where noise of a fraction of a
@@ -86,7 +86,7 @@ def filterability_table(
 
 
 def duration_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
-    """Pooled seconds of each category that has tests (paper's table, L1912), shares in [0, 1]."""
+    """Pooled seconds of each category that has tests (App. B.8, Table 21), shares in [0, 1]."""
     table = {}
     for name, select in CATEGORIES.items():
         seconds = pool_seconds(examples, select)
@@ -105,7 +105,7 @@ def duration_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
 
 
 def tail_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
-    """How slow tests spread over problems, by category (paper's table, L1936).
+    """How slow tests spread over problems, by category (App. B.8, Table 22).
 
     `p99_over_median` is the median over problems; slow problems have at least a tenth of their tests above 1 s, very
     slow ones any test above 3 s.

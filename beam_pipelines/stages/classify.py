@@ -1,4 +1,4 @@
-"""Solution-level classification and problem-level gates on the filtered suite (paper L1510-1513).
+"""Solution-level classification and problem-level gates on the filtered suite (App. B.5).
 
 A correct solution stays if it passes the suite, an incorrect one if it still fails it; then the problem must have lost
 few correct solutions and let few incorrect ones through, or it goes as a whole.

@@ -1,4 +1,4 @@
-"""Test-level filters: generated tests that time out or fail too many verified-correct solutions go (paper L1503-1513).
+"""Test-level filters: generated tests that time out or fail too many verified-correct solutions go (App. B.5).
 
 Original tests are never removed. Two filters run one after the other, each with its own threshold and its own cap;
 where more tests offend than the cap allows, the worst go first.

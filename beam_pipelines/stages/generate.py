@@ -1,4 +1,4 @@
-"""Test generation: untrusted generators propose inputs, agreement of correct solutions gives outputs (paper L1400).
+"""Test generation: untrusted generators propose inputs, agreement of correct solutions gives outputs (App. B.4).
 
 One attempt a generator: run it, let a pool of verified solutions vote, keep the inputs if at least two give the same
 outputs on all of them and one of these passes a second time. What the vote executed is kept as executions, so that

@@ -1,4 +1,4 @@
-"""Both labels present: a problem without positive or without negative controls cannot be checked (paper, stage 2).
+"""Both labels present: a problem without positive or without negative controls cannot be checked (App. B.3).
 
 Only Python 3 counts. Python 2 programs are left out and counted in the trace, whatever their source calls them.
 """

@@ -1,4 +1,4 @@
-"""Generated correctness and optimization tests must both be there (paper, stage 6)."""
+"""Generated correctness and optimization tests must both be there (App. B.3)."""
 
 from beam_pipelines.records import Problem, Rejection, count_stage, rejection_of
 from beam_pipelines.stages.stage import Stage

@@ -1,4 +1,4 @@
-"""The thresholds of both filtering rounds, exactly as the paper's table gives them (L1485)."""
+"""The thresholds of both filtering rounds, exactly as the paper gives them (App. B.5, Table 13)."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Execution-based validation: labels are believed only after the original tests were run again (paper, stage 3)."""
+"""Execution-based validation: labels are believed only after the original tests were run again (App. B.3)."""
 
 import dataclasses
 import functools

@@ -22,7 +22,10 @@ def is_timeout(executions: Executions) -> np.ndarray:
 
 
 def is_failure(executions: Executions) -> np.ndarray:
-    """bool[k, s]: crashes, broken limits and wrong outputs; syntax errors and timeouts are not meant (paper L1503)."""
+    """bool[k, s]: crashes, broken limits and wrong outputs, but neither syntax errors nor timeouts.
+
+    App. B.5, "Implementation invariants".
+    """
     return (executions.status == Status.FAILURE) & (executions.verdict != verdict_code(Verdict.COMPILE_ERROR))
 
 

@@ -1,4 +1,4 @@
-"""Solution-level classification and problem-level gates (paper L1510-1513)."""
+"""Solution-level classification and problem-level gates (App. B.5)."""
 
 from beam_pipelines.records import Label, Problem, Rejection
 from beam_pipelines.stages.classify import classify

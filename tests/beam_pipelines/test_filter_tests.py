@@ -1,4 +1,4 @@
-"""Test-level filters: thresholds, caps and invariants of the paper (L1485, L1503)."""
+"""Test-level filters: thresholds, caps and invariants of the paper (App. B.5, Table 13)."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Robust CV and length correlation (paper L1803-1826)."""
+"""Robust CV and length correlation (App. B.7)."""
 
 import dataclasses
 import statistics

@@ -6,33 +6,7 @@ from beam_pipelines.records import Problem
 from beam_pipelines.sources.package_programs import matches
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.corpora import read_records
-
-LEGACY = {
-    "problem.yaml": "name: Sum\nlimits: {memory: 512}\nvalidator_flags: float_tolerance 1e-6\n",
-    "problem_statement/problem.en.tex": "Print the sum of all the numbers.",
-    "data/sample/1.in": "1\n1\n",
-    "data/sample/1.ans": "1\n",
-    "data/secret/group/2.in": "2\n1 2\n",
-    "data/secret/group/2.ans": "3\n",
-    "submissions/accepted/a.py": planted.FAST_SUM,
-    "submissions/wrong_answer/w.py": planted.WRONG_ANSWER,
-    "submissions/time_limit_exceeded/t.py": planted.SLOW_SUM,
-    "submissions/accepted/a.cpp": "int main() {}",
-    "generators/g.py": planted.SUM_GENERATOR,
-    ".timelimit": "3\n",
-}
-LATER = LEGACY | {
-    "problem.yaml": "problem_format_version: 2025-09\nname: {en: Sum}\nuuid: 1\nsource: {name: Cup}\n",
-    "statement/problem.en.md": "Print the sum of all the numbers.",
-}
-
-
-def write_files(root, files):
-    for name, text in files.items():
-        if text is not None:
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text)
-    return root
+from tests.beam_pipelines.layouts import LATER, LEGACY, MANIFEST, POLYGON, write_files
 
 
 def read_package(tmp_path, files, source="packages", **options):
@@ -231,43 +205,6 @@ def test_a_scoring_problem_with_the_default_validator_is_judged_by_comparison(tm
 def test_a_validator_of_the_packages_own_is_compared_only_on_demand(tmp_path):
     files = LATER | {"output_validator/v.cc": "int main() {}"}
     assert isinstance(read_package(tmp_path, files, special_judges="compare"), Problem)
-
-
-MANIFEST = """<?xml version="1.0" encoding="utf-8"?>
-<problem short-name="sum">
-  <statements>
-    <statement language="english" path="statements/english/problem.tex" type="application/x-tex"/>
-  </statements>
-  <judging input-file="" output-file="">
-    <testset name="tests">
-      <time-limit>1500</time-limit><memory-limit>67108864</memory-limit><test-count>2</test-count>
-      <input-path-pattern>tests/%02d</input-path-pattern><answer-path-pattern>tests/%02d.a</answer-path-pattern>
-      <tests><test method="manual" sample="true"/><test cmd="gen 1" method="generated"/></tests>
-    </testset>
-  </judging>
-  <assets>
-    <checker name="std::rcmp6.cpp" type="testlib"><source path="files/check.cpp" type="cpp.g++17"/></checker>
-    <solutions>
-      <solution tag="main"><source path="solutions/a.py" type="python.3"/></solution>
-      <solution tag="accepted"><source path="solutions/a.cpp" type="cpp.g++17"/></solution>
-      <solution tag="wrong-answer"><source path="solutions/w.py" type="python.pypy3"/></solution>
-      <solution tag="time-limit-exceeded"><source path="solutions/t.py" type="python.3"/></solution>
-    </solutions>
-  </assets>
-</problem>
-"""
-POLYGON = {
-    "problem.xml": MANIFEST,
-    "statements/english/problem.tex": "Print the sum.",
-    "tests/01": "1\n1\n",
-    "tests/01.a": "1\n",
-    "tests/02": "2\n1 2\n",
-    "tests/02.a": "3\n",
-    "solutions/a.py": planted.FAST_SUM,
-    "solutions/a.cpp": "int main() {}",
-    "solutions/w.py": planted.WRONG_ANSWER,
-    "solutions/t.py": planted.SLOW_SUM,
-}
 
 
 def test_a_polygon_package_becomes_a_problem(tmp_path):

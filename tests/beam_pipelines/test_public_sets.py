@@ -2,19 +2,17 @@
 
 import base64
 import json
-import pickle
-import zlib
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 
+from beam_pipelines import pipeline
 from beam_pipelines.records import Problem
 from beam_pipelines.sources.languages import language_named
 from beam_pipelines.sources.live_code_bench import unpack_text
 from tests.beam_pipelines.corpora import read_records
-
-DOUBLE = "print(2 * int(input()))\n"
+from tests.beam_pipelines.layouts import CODEFORCES, DOUBLE, LIVE, PLUS, TACO, packed, write_layout
 
 
 def read_one(tmp_path, source, row, **options):
@@ -22,24 +20,6 @@ def read_one(tmp_path, source, row, **options):
     path.write_text(json.dumps(row) + "\n")
     (record,) = read_records(source, input=str(path), **options)
     return record
-
-
-PLUS = {
-    "id": "7_A",
-    "source": "Codeforces",
-    "title": "Double",
-    "description": "Print twice the number.",
-    "time_limit": 3000,
-    "memory_limit": 128,
-    "checker": "",
-    "correct_submissions": [
-        {"code": DOUBLE, "language": "py3"},
-        {"code": "print 2 * input()", "language": "py2"},
-        {"code": "int main() {}", "language": "cpp"},
-    ],
-    "incorrect_submissions": [{"code": "print(2)", "language": "py3"}],
-    "test_cases": [{"input": "1\n", "output": "2\n"}],
-}
 
 
 def test_a_row_of_code_contests_plus_becomes_a_problem(tmp_path):
@@ -61,17 +41,6 @@ def test_a_checker_of_the_problems_own_is_named_and_compared_only_on_demand(tmp_
     assert read_one(tmp_path, "code_contests_plus", row).reason == "special_judge"
     problem = read_one(tmp_path, "code_contests_plus", row, special_judges="compare")
     assert (problem.id, problem.checker) == ("code_contests_plus/7_A", "code_contests")
-
-
-TACO = {
-    "question": "Print twice the number.",
-    "solutions": json.dumps([DOUBLE, "n = int(input())\nprint(n + n)\n"]),
-    "starter_code": "",
-    "input_output": json.dumps({"inputs": ["1\n", ["2", "3"]], "outputs": ["2\n", ["4"]]}),
-    "difficulty": "EASY",
-    "time_limit": "1.5 seconds",
-    "memory_limit": "64.0 megabytes",
-}
 
 
 def test_a_row_of_taco_becomes_a_problem_named_after_its_place(tmp_path):
@@ -107,19 +76,6 @@ def test_a_row_of_taco_that_does_not_fit_is_rejected_with_a_reason(tmp_path, cha
     assert detail in rejection.detail
 
 
-def packed(value) -> str:
-    return base64.b64encode(zlib.compress(pickle.dumps(value))).decode()
-
-
-LIVE = {
-    "question_id": "abc_1",
-    "question_content": "Print twice the number.",
-    "difficulty": "easy",
-    "public_test_cases": json.dumps([{"input": "1\n", "output": "2\n", "testtype": "stdin"}]),
-    "private_test_cases": packed(json.dumps([{"input": "5\n", "output": "10\n", "testtype": "stdin"}])),
-}
-
-
 def test_a_row_of_live_code_bench_becomes_statement_and_tests(tmp_path):
     problem = read_one(tmp_path, "live_code_bench", LIVE)
     assert (problem.id, problem.category, problem.solutions) == ("live_code_bench/abc_1", "easy", ())
@@ -145,24 +101,6 @@ def test_what_is_not_packed_is_said_to_be_none(tmp_path, text):
     with pytest.raises(ValueError):
         unpack_text(text)
     assert read_one(tmp_path, "live_code_bench", LIVE | {"private_test_cases": text}).reason == "broken_record"
-
-
-CODEFORCES = {
-    "id": "7/A",
-    "title": "Double",
-    "description": "Print twice the number.",
-    "input_format": "A number.",
-    "output_format": "Its double.",
-    "interaction_format": None,
-    "note": None,
-    "examples": [{"input": "1\n", "output": "2\n"}],
-    "official_tests": [{"input": "1\n", "output": "2\n"}, {"input": "5\n", "output": "10\n"}],
-    "time_limit": 1.5,
-    "memory_limit": 64.0,
-    "rating": 900,
-    "input_mode": "stdio",
-    "generated_checker": None,
-}
 
 
 def test_a_row_of_codeforces_becomes_statement_and_tests_without_repeating_samples(tmp_path):
@@ -211,3 +149,10 @@ def test_public_sets_in_parquet_are_read_as_well(tmp_path):
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / f"{source}.parquet")
         (problem,) = read_records(source, input=str(tmp_path / f"{source}.parquet"))
         assert isinstance(problem, Problem)
+
+
+@pytest.mark.parametrize("source", [name for name in pipeline.SOURCES if name != "mini"])
+def test_one_problem_in_the_layout_of_every_source_is_read(source, tmp_path):
+    (record,) = read_records(source, input=str(write_layout(source, tmp_path)))
+    assert isinstance(record, Problem)
+    assert record.tests

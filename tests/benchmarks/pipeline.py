@@ -3,7 +3,10 @@
 - `overhead_share`: time of a build beyond its waiting for the sandbox, as a share of that waiting (real programs);
 - `records_per_s`, `peak_memory_bytes`: by scale, on a synthetic corpus of the shape of the CodeContests sample (58
   problems, 80 solutions and 200 tests each) and its multiples, read from Parquet, with made-up executions;
-- `paper_scale_filter_s`: the filter stages alone on 12,275 problems with 2 x 10^8 made-up executions.
+- `paper_scale_filter_s`: the filter stages alone on 12,275 problems with 2 x 10^8 made-up executions;
+- `layouts_read`: sources that read a problem in their publisher's layout; `resumed_executions`: what a second build with
+  the store of the first executes; `store_answers_per_s`; `two_worker_dask_equal`: the same contents from two worker
+  processes; `problems_accounted_for`: kept and rejected add up at every stage.
 """
 
 import dataclasses
@@ -17,6 +20,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -32,6 +36,7 @@ from beam_pipelines.stages.stage import Stage
 from beam_pipelines.stages.thresholds import CORRECTNESS, OPTIMIZATION
 from optimrl_jax.arrays import TestKind
 from sandbox.protocol import Verdict
+from tests.benchmarks import pipeline_promises
 
 SAMPLE_PROBLEMS = 58
 SCALES = (1, 4, 16)
@@ -51,11 +56,12 @@ def main() -> None:
             "records_per_s": {str(scale): one["records_per_s"] for scale, one in scales.items()},
             "peak_memory_bytes": {str(scale): one["peak_memory_bytes"] for scale, one in scales.items()},
             "paper_scale_filter_s": measured_apart("paper", 0, root)["paper_scale_filter_s"],
+            **measured_apart("promises", 0, root),
         }
     print(json.dumps(figures))
 
 
-def measured_apart(what: str, scale: int, root: pathlib.Path) -> dict[str, float]:
+def measured_apart(what: str, scale: int, root: pathlib.Path) -> dict[str, Any]:
     """Measures in a process of its own, so that its peak memory is its own."""
     command = [sys.executable, "-m", "tests.benchmarks.pipeline", what, str(scale), str(root)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
@@ -203,7 +209,20 @@ def _row(index: int) -> dict:
     }
 
 
-MEASUREMENTS = {"overhead": overhead, "scale": at_scale, "paper": paper_scale}
+def promises(scale: int, root: pathlib.Path) -> dict[str, object]:
+    """Layouts, resumption, the store's rate, two Dask workers, and whether every problem is accounted for."""
+    (root / "promises").mkdir()
+    root /= "promises"
+    return {
+        "layouts_read": pipeline_promises.layouts_read(root),
+        "resumed_executions": pipeline_promises.resumed_executions(root),
+        "store_answers_per_s": pipeline_promises.store_answers_per_s(root),
+        "two_worker_dask_equal": pipeline_promises.two_worker_dask_equal(root),
+        "problems_accounted_for": pipeline_promises.problems_accounted_for(root / "two"),
+    }
+
+
+MEASUREMENTS = {"promises": promises, "overhead": overhead, "scale": at_scale, "paper": paper_scale}
 
 if __name__ == "__main__":
     if len(sys.argv) == 1:
