@@ -23,7 +23,7 @@ from beam_pipelines.dmc_optim import features
 from beam_pipelines.options import LOCAL_ADDRESS, BuildOptions, sandbox_address
 from beam_pipelines.records import Problem, Rejection
 from beam_pipelines.report import card, console, costs, manifest, stage_table
-from beam_pipelines.runners import beam_runs, build_lock, host_check
+from beam_pipelines.runners import beam_runs, build_lock, host_check, progress
 from beam_pipelines.stages import filterability, split, tests_only
 from optimrl_jax.errors import require
 from optimrl_jax.jobs.checked_fields import freeze
@@ -189,12 +189,14 @@ def run_pipeline(options: BuildOptions, beam_arguments: Sequence[str], *, work: 
     steps = pipeline.pipeline_stages(options, sandbox)
     if any(step.needs_sandbox for step in steps):
         beam_runs.require_sandbox(sandbox)
-    beam_runs.run_to_end(
-        lambda root: pipeline.assemble_pipeline(
-            root, source.resumed_from(str(work / pipeline.RECORDS)), steps=steps, directory=work
-        ),
-        beam_arguments,
-    )
+    progress.PROGRESS.expect(source.expected_records, last_stage=steps[-1].label)
+    source = source.resumed_from(str(work / pipeline.RECORDS))
+    try:
+        beam_runs.run_to_end(
+            lambda root: pipeline.assemble_pipeline(root, source, steps=steps, directory=work), beam_arguments
+        )
+    finally:
+        progress.PROGRESS.close()
     return ["read", *(step.label for step in steps)], source.expected_records
 
 

@@ -3,6 +3,8 @@
 Flags of ours come first; everything else must be an option that Apache Beam knows, so that a misspelt flag is caught.
 """
 
+import contextlib
+import importlib
 from collections.abc import Sequence
 
 from apache_beam.options import pipeline_options
@@ -13,6 +15,10 @@ from optimrl_jax.jobs.command_line import ArgumentParser
 
 def beam_options(arguments: Sequence[str]) -> pipeline_options.PipelineOptions:
     """The Beam options among `arguments`; raises UserError for a flag that Beam does not know either."""
+    if any("DaskRunner" in argument for argument in arguments):
+        # Beam knows the options of a runner once its module is imported; Dask is an extra of its own.
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module("apache_beam.runners.dask.dask_runner")
     parser = ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
     for kind in _subclasses(pipeline_options.PipelineOptions):
         if "_add_argparse_args" in vars(kind):

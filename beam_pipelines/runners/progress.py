@@ -1,46 +1,105 @@
-"""Edge: plain progress lines on standard error: one for the whole pipeline now and then, one a stage at the end.
+"""Edge: progress on standard error: a bar with rate and time left on a terminal, sparse lines elsewhere.
 
-A pipeline streams problems through all stages, so the line names how many problems each stage has kept so far.
+A pipeline streams problems through all stages. A line names how many problems each stage has kept so far, the bar how
+many of all problems are done (kept by the last stage or rejected by any), the stage at work, and executions a second.
+Counts are those of this process; a distributed runner has views of its own.
 """
 
 import sys
+import threading
 import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 INTERVAL_S = 5.0
 
 
 class StageProgress:
-    """Counts what the stages of this process did since the first one was set up."""
+    """Counts what the stages of this process did since the first one was set up; safe to use from several threads."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._counts: dict[str, list[int]] = {}
         self._printed: dict[str, tuple[int, int]] = {}
         self._start = self._reported = time.monotonic()
+        self._executions = 0.0
+        self._last_stage = ""
+        self._done = 0
+        self._bar: ProgressBar | None = None
+
+    def expect(self, problems: int, *, last_stage: str) -> None:
+        """Say how many problems there are and which stage is the last; on a terminal a bar shows them from now on."""
+        with self._lock:
+            self._last_stage, self._done, self._executions = last_stage, 0, 0.0
+            self._start = time.monotonic()
+            self._bar = ProgressBar(problems) if sys.stderr.isatty() else None
+
+    def close(self) -> None:
+        """Take the bar off the terminal."""
+        with self._lock:
+            if self._bar:
+                self._bar.close()
+            self._bar = None
 
     def register(self, stage: str) -> None:
-        """Names a stage; the first stages to be set up start the clock."""
-        if not self._counts:
-            self._start = self._reported = time.monotonic()
-        self._counts.setdefault(stage, [0, 0])
+        """Name a stage; the first stages to be set up start the clock."""
+        with self._lock:
+            if not self._counts:
+                self._start = self._reported = time.monotonic()
+            self._counts.setdefault(stage, [0, 0])
 
-    def add(self, stage: str, *, is_kept: bool) -> None:
-        self._counts[stage][0 if is_kept else 1] += 1
-        if time.monotonic() - self._reported >= INTERVAL_S:
-            # Runners set stages up from the last to the first, and later stages have kept no more than earlier ones.
-            place = {name: index for index, name in enumerate(self._counts)}
-            names = sorted(place, key=lambda name: (-self._counts[name][0], -place[name]))
-            self._print(", ".join(f"{name} {self._counts[name][0]}" for name in names if self._counts[name][0]))
+    def add(self, stage: str, *, is_kept: bool, executions: float = 0.0) -> None:
+        """Count one problem that a stage kept or rejected, and what was executed for that."""
+        with self._lock:
+            self._counts[stage][0 if is_kept else 1] += 1
+            self._executions += executions
+            self._done += not is_kept or stage == self._last_stage
+            if self._bar:
+                rate = self._executions / max(1e-9, time.monotonic() - self._start)
+                self._bar.update(self._done, stage=stage, executions_per_s=rate)
+            elif time.monotonic() - self._reported >= INTERVAL_S:
+                # Runners set stages up from the last to the first, and later stages keep no more than earlier ones.
+                place = {name: index for index, name in enumerate(self._counts)}
+                names = sorted(place, key=lambda name: (-self._counts[name][0], -place[name]))
+                self._print(", ".join(f"{name} {self._counts[name][0]}" for name in names if self._counts[name][0]))
 
     def finish(self, stage: str) -> None:
-        """Prints what a stage did, unless it did nothing since it last said so."""
-        kept, rejected = self._counts[stage]
-        if self._printed.get(stage) != (kept, rejected):
-            self._printed[stage] = (kept, rejected)
-            self._print(f"{stage}: {kept + rejected} problems, {kept} kept, {rejected} rejected")
+        """Print what a stage did, unless a bar shows it or it did nothing since it last said so."""
+        with self._lock:
+            kept, rejected = self._counts[stage]
+            if not self._bar and self._printed.get(stage) != (kept, rejected):
+                self._printed[stage] = (kept, rejected)
+                self._print(f"{stage}: {kept + rejected} problems, {kept} kept, {rejected} rejected")
 
     def _print(self, text: str) -> None:
         self._reported = time.monotonic()
         print(f"[{self._reported - self._start:6.1f} s] {text}", file=sys.stderr, flush=True)
+
+
+class ProgressBar:
+    """One bar on a terminal: problems done of all, the stage at work, executions a second, time left."""
+
+    def __init__(self, problems: int, *, console: Console | None = None) -> None:
+        self._progress = Progress(
+            TextColumn("problems"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[stage]}, {task.fields[rate]:.0f} executions/s"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console or Console(stderr=True),
+        )
+        self._task = self._progress.add_task("", total=problems, stage="reading", rate=0.0)
+        self._progress.start()
+
+    def update(self, done: int, *, stage: str, executions_per_s: float) -> None:
+        """Show how many problems are done, and what is going on."""
+        self._progress.update(self._task, completed=done, stage=stage, rate=executions_per_s)
+
+    def close(self) -> None:
+        """Leave the last state of the bar on the terminal."""
+        self._progress.stop()
 
 
 PROGRESS = StageProgress()

@@ -61,9 +61,11 @@ class _Apply(beam.DoFn):
         progress.PROGRESS.register(self._name)
 
     def process(self, problem: Problem) -> Iterator[Problem]:
+        before = self._session.spent.executions if self._session else 0
         outcome = self._outcome(problem)
         is_kept = isinstance(outcome, Problem)
-        progress.PROGRESS.add(self._name, is_kept=is_kept)
+        executions = self._session.spent.executions - before if self._session else 0
+        progress.PROGRESS.add(self._name, is_kept=is_kept, executions=executions)
         if is_kept:
             self._kept.inc()
             yield outcome

@@ -1,6 +1,8 @@
 """A caller's mistake is one clear line and exit code 2, and leaves nothing that looks whole."""
 
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -67,6 +69,15 @@ def test_a_fault_of_our_own_keeps_its_traceback():
 
     with pytest.raises(ZeroDivisionError):
         run_command(broken, [], name="job")
+
+
+def test_a_runners_own_options_are_known_where_it_is_asked_for(tmp_path):
+    code = (
+        "from beam_pipelines.commands import beam_options\n"
+        "print(beam_options(['--runner=DaskRunner', '--dask_client_address=tcp://h:1']).get_all_options()['runner'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "DaskRunner"
 
 
 def test_beam_options_pass_and_misspelt_ones_do_not():

@@ -4,9 +4,9 @@
 - `records_per_s`, `peak_memory_bytes`: by scale, on a synthetic corpus of the shape of the CodeContests sample (58
   problems, 80 solutions and 200 tests each) and its multiples, read from Parquet, with made-up executions;
 - `paper_scale_filter_s`: the filter stages alone on 12,275 problems with 2 x 10^8 made-up executions;
-- `layouts_read`: sources that read a problem in their publisher's layout; `resumed_executions`: what a second build with
-  the store of the first executes; `store_answers_per_s`; `two_worker_dask_equal`: the same contents from two worker
-  processes; `problems_accounted_for`: kept and rejected add up at every stage.
+- `layouts_read`: sources that read a problem in their publisher's layout; `resumed_executions`: what a second build
+  with the store of the first executes; `store_answers_per_s`; `two_worker_dask_equal`: the same contents from two
+  worker processes; `problems_accounted_for`: kept and rejected add up at every stage.
 """
 
 import dataclasses
@@ -83,7 +83,7 @@ def at_scale(scale: int, root: pathlib.Path) -> dict[str, float]:
     source = code_contests.read_code_contests(BuildOptions(source="code_contests", input=str(path)))
     steps = [
         deduplicate.deduplicate_stage(deduplicate.EvaluationSet(), similar=0.8),
-        labels.labels_stage(max_solutions=0, max_original_tests=0, seed=0),
+        labels.labels_stage(max_solutions=0, max_original_tests=0, min_incorrect=1, seed=0),
         Stage("validated", with_originals),
         *filters(SAMPLE_GENERATED_TESTS),
     ]

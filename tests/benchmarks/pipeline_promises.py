@@ -1,5 +1,6 @@
 """What the pipeline promises, measured: layouts, resumption, the store, Dask, accounting; see `benchmarks.pipeline`."""
 
+import itertools
 import json
 import pathlib
 import shutil
@@ -45,8 +46,7 @@ def resumed_executions(root: pathlib.Path) -> int:
 def problems_accounted_for(output: pathlib.Path) -> bool:
     """Whether what each stage of a build kept and rejected is what the stage before it had kept."""
     rows = json.loads((output / "summary.json").read_text())["stages"]
-    pairs = zip(rows, rows[1:], strict=False)
-    has_all = all(before["kept"] == after["kept"] + after["rejected"] for before, after in pairs)
+    has_all = all(before["kept"] == after["kept"] + after["rejected"] for before, after in itertools.pairwise(rows))
     return has_all and sum(json.loads((output / "summary.json").read_text())["splits"].values()) == rows[-1]["kept"]
 
 
