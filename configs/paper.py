@@ -86,9 +86,15 @@ def _sft(model: PaperModel, *, tensor: int) -> ml_collections.ConfigDict:
     return config
 
 
+def sandboxed(config: ml_collections.ConfigDict) -> None:
+    """Run programs in containers: those of a published model are untrusted, also where a service gives up on one."""
+    config.sandbox.address = config.sandbox.fallback_backend = "docker"
+
+
 def _common(model: PaperModel) -> ml_collections.ConfigDict:
     config = base.get_config()
     config.data.directory = DATASET
+    sandboxed(config)
     config.data.prompt_tokens, config.data.completion_tokens = PROMPT_TOKENS, ROW_TOKENS - PROMPT_TOKENS
     config.data.row_tokens = ROW_TOKENS
     # Computed so that rows of 32,768 tokens fit: long rows and large vocabularies in parts.

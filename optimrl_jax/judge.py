@@ -26,6 +26,7 @@ from optimrl_jax.evaluation import replay, tables, timing_pass
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
+from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.rollout import execution, rewarder
 from optimrl_jax.settings import DataSettings, Settings
 
@@ -50,9 +51,9 @@ def main(job: Job) -> None:
     current = timing_pass.enter_pass(job.workdir, _question(attempts, settings))
     pass_store = current.store if settings.sandbox.reuse == "always" else ""
     with execution.connect_sandbox(settings.sandbox, pass_store=pass_store) as client:
-        progress = execution.progress_printer("judging", len(attempts))
         executor = execution.Executor(client, settings.sandbox)
-        runs = executor.execute(attempts, kinds=ALL_KINDS, on_result=progress)
+        with JobProgress("judged programs", len(attempts)) as progress:
+            runs = executor.execute(attempts, kinds=ALL_KINDS, on_result=progress.advance_to)
     lines = _lines(rows, runs, records, rewarder_of_run=judge, settings=settings)
     files.write_text(job.workdir / "judged.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
     timing_pass.finish_pass(current)

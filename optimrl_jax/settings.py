@@ -187,7 +187,10 @@ class NoiseSettings:
 
 @dataclasses.dataclass(frozen=True)
 class SandboxSettings:
-    address: str = setting("local", "local, docker, or http(s)://host:port of services, separated by commas")
+    address: str = setting(
+        "local",
+        "who runs programs: docker, http(s)://host:port of services, separated by commas, or local: without isolation",
+    )
     workers: int = setting(2, "programs timed at the same time by the local backend", POSITIVE)
     limit_s: float = setting(10.0, "cap of one run, s", POSITIVE)
     repeats: int = setting(1, "most timed executions of a test, on average over those of a program", POSITIVE)

@@ -21,6 +21,7 @@ from optimrl_jax.distributed import multihost
 from optimrl_jax.errors import UserError
 from optimrl_jax.grpo import loss
 from optimrl_jax.jobs.command_line import Job, run_job
+from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
@@ -28,7 +29,6 @@ from optimrl_jax.settings import DataSettings, Network, Settings
 from optimrl_jax.training import checkpoints, trainer, workdir
 
 _LOG = logging.getLogger(__name__)
-LOG_EVERY = 20
 
 
 def main(job: Job) -> None:
@@ -91,20 +91,14 @@ class SupervisedRun:
         """Goes on to the last step and returns the figures of the job."""
         recipe = self._settings.sft
         figures: dict[str, float] = {}
-        while self._step < recipe.steps:
-            figures = self._advance()
-            self._metrics.write(self._step, figures)
-            self._step += 1
-            if self._step % LOG_EVERY == 0 or self._step == recipe.steps:
-                _LOG.info(
-                    "step %d/%d  loss %.3f  %.0f tokens/s",
-                    self._step,
-                    recipe.steps,
-                    figures["loss"],
-                    figures["tokens_per_s"],
-                )
-            if self._step % recipe.checkpoint_every == 0 or self._step == recipe.steps:
-                self._save()
+        with JobProgress("step", recipe.steps, done=self._step) as progress:
+            while self._step < recipe.steps:
+                figures = self._advance()
+                self._metrics.write(self._step, figures)
+                self._step += 1
+                progress.advance_to(self._step, f"loss {figures['loss']:.3f}  {figures['tokens_per_s']:.0f} tokens/s")
+                if self._step % recipe.checkpoint_every == 0 or self._step == recipe.steps:
+                    self._save()
         self._metrics.close()
         self._checkpoints.close()
         return {"steps": self._step, "wall_s": self._stopwatch.wall_s(), **figures}

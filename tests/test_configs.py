@@ -114,3 +114,9 @@ def test_the_sft_step_has_the_rows_of_the_paper():
     chosen = frozen("qwen32b", "sft")
     assert chosen.data.micro_rows * chosen.data.row_tokens == 2_097_152
     assert dataclasses.replace(chosen.mesh, tensor=4) == frozen("qwen7b", "sft").mesh
+
+
+@pytest.mark.parametrize("name", [*MODELS, "smollm2_135m"])
+def test_programs_of_published_models_run_in_containers(name):
+    sandbox = frozen(name).sandbox
+    assert (sandbox.address, sandbox.fallback_backend) == ("docker", "docker")

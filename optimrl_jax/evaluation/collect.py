@@ -16,6 +16,7 @@ import numpy as np
 from optimrl_jax import arrays
 from optimrl_jax.data.dataset import ProblemRecord
 from optimrl_jax.evaluation import policies, records, timing_pass
+from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.rollout import execution
 from optimrl_jax.rollout.actor import SampledProgram
 from optimrl_jax.settings import Settings
@@ -101,12 +102,12 @@ def _time_all(
     ]
     order = np.random.default_rng(settings.seed).permutation(len(attempts))
     shuffled = [attempts[position] for position in order]
-    progress = execution.progress_printer("timing", len(shuffled))
     pass_store = current.store if settings.sandbox.reuse == "always" else ""
     with execution.connect_sandbox(settings.sandbox, pass_store=pass_store) as client:
         executor = execution.Executor(client, settings.sandbox)
         pairs = [(problems[index], sampled.program) for _, index, _, sampled in shuffled]
-        runs = executor.execute(pairs, kinds=ALL_KINDS, on_result=progress)
+        with JobProgress("timed programs", len(shuffled)) as progress:
+            runs = executor.execute(pairs, kinds=ALL_KINDS, on_result=progress.advance_to)
     samples = [
         records.SampleRecord(
             name,

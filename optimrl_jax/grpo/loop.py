@@ -20,6 +20,7 @@ import numpy as np
 from optimrl_jax.distributed import multihost
 from optimrl_jax.errors import UserError
 from optimrl_jax.grpo import batches, loss
+from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.model import decoder
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor
@@ -144,20 +145,25 @@ class TrainingLoop:
         Raises UserError where the last checkpoint cannot be written.
         """
         figures: dict[str, float] = {}
+        steps = self._settings.steps
         try:
-            while self._learner.step < self._settings.steps:
-                figures = self._step()
-                step = self._learner.step
-                self._metrics.write(step - 1, figures)
-                _LOG.info("%s", _line(step, self._settings.steps, figures))
-                if step % self._settings.checkpoint_every == 0 or step == self._settings.steps:
-                    self._save()
+            with JobProgress("step", steps, done=self._learner.step) as progress:
+                while self._learner.step < steps:
+                    figures = self._step()
+                    self._metrics.write(self._learner.step - 1, figures)
+                    progress.advance_to(self._learner.step, _step_text(figures))
+                    self._save_if_due()
         finally:
             self._source.close()
             self._checkpoints.wait()
         self._metrics.close()
         self._checkpoints.close()
         return {"steps": self._learner.step, "wall_s": self._stopwatch.wall_s(), **figures}
+
+    def _save_if_due(self) -> None:
+        step = self._learner.step
+        if step % self._settings.checkpoint_every == 0 or step == self._settings.steps:
+            self._save()
 
     def _step(self) -> dict[str, float]:
         started_s = time.monotonic()
@@ -272,10 +278,10 @@ def all_gather_groups(groups: list[Group]) -> list[Group]:
     return sorted(groups_lib.unstack_groups(gathered or {}), key=lambda group: group.id)
 
 
-def _line(step: int, steps: int, figures: dict[str, typing.Any]) -> str:
+def _step_text(figures: dict[str, typing.Any]) -> str:
     percent = {name: 100 * figures[f"{name}_share"] for name in ("correct", "fast", "zero_advantage")}
     return (
-        f"step {step}/{steps}  reward {figures['reward']:.3f}  correct {percent['correct']:.0f} %  "
+        f"reward {figures['reward']:.3f}  correct {percent['correct']:.0f} %  "
         f"fast {percent['fast']:.0f} %  no signal {percent['zero_advantage']:.0f} %  faults {figures['faults']}  "
         f"{figures['step_s']:.1f} s"
     )

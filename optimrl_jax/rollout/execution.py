@@ -6,7 +6,6 @@ Stands between rollouts (text) and the environment (arrays). It never decides wh
 import dataclasses
 import logging
 import math
-import time
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
@@ -19,6 +18,7 @@ from sandbox import client as sandbox_client
 from sandbox import protocol
 
 _LOG = logging.getLogger(__name__)
+LOCAL = "local"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -144,6 +144,8 @@ def connect_sandbox(settings: SandboxSettings, *, pass_store: str = "") -> sandb
     Equal requests of one call are executed once where `sandbox.reuse` is "always". `pass_store`, a file of the answers
     of one timing pass, lets a killed pass go on; without it `sandbox.store`, where it is set, answers across passes.
     """
+    if settings.address == LOCAL:
+        _LOG.warning("sandbox.address = local: programs run on this machine, as this user, without isolation")
     try:
         return sandbox_client.connect(
             settings.address,
@@ -160,19 +162,6 @@ def connect_sandbox(settings: SandboxSettings, *, pass_store: str = "") -> sandb
         )
     except (OSError, ValueError) as error:
         raise UserError(f"sandbox.address = {settings.address!r}: expected a sandbox that answers ({error})") from None
-
-
-def progress_printer(label: str, total: int, *, every_s: float = 5.0) -> Callable[[int], None]:
-    """A callback that logs how many of `total` programs are done, at most every `every_s` seconds."""
-    last = [time.monotonic()]
-
-    def on_result(done: int) -> None:
-        now = time.monotonic()
-        if done == total or now - last[0] >= every_s:
-            last[0] = now
-            _LOG.info("%s: %d of %d programs", label, done, total)
-
-    return on_result
 
 
 def _counter(on_result: Callable[[int], None] | None) -> Callable[[object], None] | None:
