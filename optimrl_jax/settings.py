@@ -234,6 +234,9 @@ class GrpoSettings:
     """The paper's recipe, L285-316 and L3788-3908."""
 
     init_from: str = setting("", "workdir of the SFT job to start from, or weights as in sft.init_from")
+    sampler: str = setting(
+        "", "http(s)://host:port/v1 of an engine that samples the rollouts (see engine); empty: the actors do"
+    )
     steps: int = setting(80, "optimizer steps", POSITIVE)
     problems: int = setting(6, "prompts of one step", POSITIVE)
     rollouts: int = setting(16, "G, rollouts of one prompt", (lambda v: v >= 2, "at least 2"))
@@ -250,6 +253,22 @@ class GrpoSettings:
     ahead: int = setting(0, "batches the actor works ahead of the learner", NOT_NEGATIVE)
     most_skipped: int = setting(10, "updates in a row without a finite gradient before the run stops", POSITIVE)
     checkpoint_every: int = setting(10, "steps between checkpoints", POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineSettings:
+    """How `grpo.sampler` is asked: a server of the OpenAI protocol, such as our own, vLLM or SGLang."""
+
+    model: str = setting("policy", "model name that requests give")
+    push: str = setting(
+        "optimrl_jax.rollout.engine_client:push_weights",
+        "module:function that gives the engine new weights (url, network, params, version); empty: it keeps its own",
+    )
+    requests: int = setting(16, "prompts asked for at the same time", POSITIVE)
+    timeout_s: float = setting(600.0, "longest wait for the completions of a prompt, s", POSITIVE)
+    importance_cap: float = setting(
+        2.0, "most that a token counts for being likelier here than in the engine, as a ratio", POSITIVE
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -334,6 +353,7 @@ class Settings:
     sandbox: SandboxSettings = section(SandboxSettings)
     grpo: GrpoSettings = section(GrpoSettings)
     actors: ActorSettings = section(ActorSettings)
+    engine: EngineSettings = section(EngineSettings)
     checkpoints: CheckpointSettings = section(CheckpointSettings)
     evaluation: EvaluationSettings = section(EvaluationSettings)
     serve: ServeSettings = section(ServeSettings)

@@ -43,7 +43,7 @@ class Learner:
         self._grpo = grpo
         self.trainer = trainer.Trainer(
             params,
-            objective(model, grpo),
+            objective(model, grpo, importance_cap=settings.engine.importance_cap if grpo.sampler else 0.0),
             trainer.build_optimizer(grpo, ends_at=1.0),
             mesh=settings.mesh,
             micro_rows=settings.data.micro_rows,
@@ -79,11 +79,13 @@ class Learner:
             "entropy": sums["entropy"] / tokens,
             "clip_share": sums["clipped"] / tokens,
             "kl": sums["kl"] / tokens,
+            "sampler_mismatch": sums["mismatch"] / tokens,
+            "truncated_share": sums["truncated"] / tokens,
             "grad_norm": sums["grad_norm"],
         }
 
 
-def objective(model: Network, grpo: GrpoSettings) -> trainer.Loss:
+def objective(model: Network, grpo: GrpoSettings, *, importance_cap: float = 0.0) -> trainer.Loss:
     """Return the clipped surrogate (App. F, Eq. 38) with the numbers of the recipe."""
     return functools.partial(
         loss.clipped_surrogate,
@@ -91,6 +93,7 @@ def objective(model: Network, grpo: GrpoSettings) -> trainer.Loss:
         temperature=grpo.temperature,
         epsilon_low=grpo.epsilon_low,
         epsilon_high=grpo.epsilon_high,
+        importance_cap=importance_cap,
     )
 
 

@@ -6,6 +6,7 @@ Pure. Sums, not means: the update divides by what the recipe asks for (completio
 import functools
 import typing
 
+import jax
 import jax.numpy as jnp
 
 from optimrl_jax.data.packing import Packed
@@ -43,6 +44,7 @@ def clipped_surrogate(
     temperature: float,
     epsilon_low: float,
     epsilon_high: float,
+    importance_cap: float = 0.0,
 ) -> tuple["Float[Array, '']", Sums]:
     """Sum the clipped surrogate of GRPO (App. F, Eq. 38), without its division by the horizon N.
 
@@ -57,11 +59,17 @@ def clipped_surrogate(
       temperature: at which the rollouts were sampled.
       epsilon_low: lower clip of the ratio.
       epsilon_high: upper clip of the ratio.
+      importance_cap: where the rollouts come from an engine whose log-probabilities are not quite the learner's: the
+        ratio is taken to the policy as it is before the step, and each token is weighted by the probability there over
+        the one that the engine states, at most this. 0: the engine is the learner's own.
 
     Returns:
-      The scalar loss, and the sums "loss", "entropy", "clipped", "kl" and "tokens".
+      The scalar loss, and the sums "loss", "entropy", "clipped", "kl", "tokens", and of the mismatch between
+      learner and sampler "mismatch" (absolute difference of log-probabilities) and "truncated" (tokens at the cap).
     """
-    objective = functools.partial(_surrogate, epsilon_low=epsilon_low, epsilon_high=epsilon_high)
+    objective = functools.partial(
+        _surrogate, epsilon_low=epsilon_low, epsilon_high=epsilon_high, importance_cap=importance_cap
+    )
     sums = _summed(params, rows, objective, settings=settings, temperature=temperature)
     return sums["loss"], sums
 
@@ -99,18 +107,28 @@ def _likelihood(scores: Scores, known: PerToken) -> Sums:
     }
 
 
-def _surrogate(scores: Scores, known: PerToken, *, epsilon_low: float, epsilon_high: float) -> Sums:
+def _surrogate(
+    scores: Scores, known: PerToken, *, epsilon_low: float, epsilon_high: float, importance_cap: float
+) -> Sums:
     weight, advantage = known["weight"], known["advantage"]
     difference = jnp.where(weight > 0, scores.log_prob - known["log_prob"], 0)
     # A single token that the new policy finds e^20 times as likely would else put infinity into every gradient.
     difference = jnp.clip(difference, -MAX_LOG_RATIO, MAX_LOG_RATIO)
-    ratio = jnp.exp(difference)
+    importance = jnp.ones_like(difference)
+    if importance_cap:
+        importance = jnp.minimum(jnp.exp(jax.lax.stop_gradient(difference)), importance_cap)
+        # What is left of the ratio is 1, with the gradient of the log-probability: each batch is learned from once.
+        ratio = jnp.exp(difference - jax.lax.stop_gradient(difference))
+    else:
+        ratio = jnp.exp(difference)
     clipped = jnp.clip(ratio, 1 - epsilon_low, 1 + epsilon_high)
     is_clipped = clipped * advantage < ratio * advantage
     return {
-        "loss": -jnp.sum(weight * jnp.minimum(ratio * advantage, clipped * advantage)),
+        "loss": -jnp.sum(weight * importance * jnp.minimum(ratio * advantage, clipped * advantage)),
         "entropy": jnp.sum(scores.entropy * weight),
         "clipped": jnp.sum(is_clipped * weight),
-        "kl": jnp.sum((ratio - 1 - difference) * weight),
+        "kl": jnp.sum((jnp.exp(difference) - 1 - difference) * weight),
+        "mismatch": jnp.sum(jnp.abs(difference) * weight),
+        "truncated": jnp.sum((importance == importance_cap) * weight) if importance_cap else jnp.zeros(()),
         "tokens": jnp.sum(weight),
     }

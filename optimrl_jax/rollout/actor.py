@@ -23,7 +23,8 @@ from optimrl_jax.distributed import sharding
 from optimrl_jax.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import continuous, sampling
-from optimrl_jax.rollout import rewarder
+from optimrl_jax.rollout import engine_client, rewarder
+from optimrl_jax.rollout.engine_client import EngineSampler
 from optimrl_jax.rollout.execution import CandidateRun
 from optimrl_jax.rollout.groups import Group
 from optimrl_jax.settings import DataSettings, Settings
@@ -174,6 +175,8 @@ class Actor:
         settings: Settings,
     ) -> None:
         self.version = 0
+        # Version of the weights that an engine elsewhere samples with, as far as this actor has sent any.
+        self._pushed: int | None = None
         self._policy = policy
         self._settings = settings
         self._records = records
@@ -188,7 +191,7 @@ class Actor:
     def update_weights(self, params: decoder.Params, version: int) -> None:
         """Takes over new weights; rollouts sampled from now on carry `version`."""
         self._policy = dataclasses.replace(self._policy, params=params)
-        self.version = version
+        self.version, self._pushed = version, None
 
     def produce(
         self, problems: Sequence[int], *, batch: int, timings: dict[str, float], places: Sequence[int] = ()
@@ -205,13 +208,28 @@ class Actor:
     ) -> SampledBatch:
         """The first half of `produce`, on the accelerator: the rollouts of each problem."""
         samples = self._settings.grpo.rollouts
-        sampler = Sampler(self._policy, self._settings.data, self._settings.grpo.temperature)
+        sampler = self._sampler()
         places = tuple(places or range(len(problems)))
         rows = (np.array(places)[:, None] * samples + np.arange(samples)).reshape(-1)
         keys = sampling.row_keys(arrays.stream_key(self._settings.seed, "rollouts", batch), rows)
         with _timed(timings, "generate_s"):
             completions = sampler.complete([self._prompts[problem] for problem in problems], samples, keys=keys)
         return SampledBatch(tuple(problems), completions, batch=batch, version=self.version, places=places)
+
+    def _sampler(self) -> Sampler | EngineSampler:
+        data, grpo = self._settings.data, self._settings.grpo
+        if not grpo.sampler:
+            return Sampler(self._policy, data, grpo.temperature)
+        if self._pushed is None:
+            self._push()
+        tokenizer = self._policy.tokenizer
+        return EngineSampler(grpo.sampler, self._settings.engine, tokenizer, data, temperature=grpo.temperature)
+
+    def _push(self) -> None:
+        push = engine_client.push_hook(self._settings.engine.push)
+        if push:
+            push(self._settings.grpo.sampler, self._policy.settings, self._policy.params, self.version)
+        self._pushed = self.version
 
     def judge(self, sampled: SampledBatch, *, timings: dict[str, float]) -> list[Group]:
         """The second half of `produce`, in the sandbox: needs none of the weights, so that the next half may begin."""

@@ -81,6 +81,47 @@ def test_the_sampling_policy_itself_has_ratio_one_and_a_moved_one_has_not():
     assert float(other["kl"]) > 1e-2
 
 
+CORRECTED = jax.jit(
+    jax.value_and_grad(
+        functools.partial(
+            loss.clipped_surrogate, settings=tiny.SETTINGS, temperature=1.0, epsilon_low=LOW, epsilon_high=HIGH,
+            importance_cap=1.5,
+        ),
+        has_aux=True,
+    )
+)  # fmt: skip
+
+
+def test_a_sampler_that_is_the_policy_needs_no_correction():
+    rows, _ = packed_rows([group(0, reward=(1, -1, 0, 1))])
+    (plain, _), grads = OBJECTIVE(copied_params(), rows)
+    (corrected, sums), corrected_grads = CORRECTED(copied_params(), rows)
+    np.testing.assert_allclose(plain, corrected, atol=1e-4)
+    for left, right in zip(jax.tree.leaves(grads), jax.tree.leaves(corrected_grads), strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-3 * max(1.0, float(np.abs(left).max())))
+    assert float(sums["mismatch"]) / float(sums["tokens"]) < 1e-5
+    assert float(sums["truncated"]) == 0
+
+
+def test_tokens_count_by_their_probability_here_over_the_samplers_up_to_the_cap():
+    rows, kept = packed_rows([group(0, reward=(1, -1, 0, 1)), group(1, reward=(1, -1, -1, -1))])
+    params = moved()
+    expected = truncated = mismatch = 0.0
+    for one, advantage in kept:
+        for row in range(4):
+            sampled = np.flatnonzero(one.rollouts.is_completion[row])
+            now = tiny.log_probs(params, tiny.SETTINGS, one.rollouts.tokens[row])[sampled - 1]
+            difference = now - one.rollouts.log_prob[row, sampled]
+            expected -= (np.minimum(np.exp(difference), 1.5) * advantage[row]).sum()
+            truncated += (np.exp(difference) >= 1.5).sum()
+            mismatch += np.abs(difference).sum()
+    (found, sums), _ = CORRECTED(params, rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(sums["mismatch"], mismatch, rtol=1e-3)
+    assert truncated > 0
+    assert float(sums["truncated"]) == truncated
+
+
 def test_a_fully_masked_batch_has_loss_zero_and_no_gradient():
     rows, _ = packed_rows([group(0, reward=(1, -1, 0, 1))])
     empty = rows._replace(per_token={name: np.zeros_like(values) for name, values in rows.per_token.items()})
