@@ -22,7 +22,7 @@ from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
 from beam_pipelines.dmc_optim import features
 from beam_pipelines.options import LOCAL_ADDRESS, BuildOptions, sandbox_address
 from beam_pipelines.records import Problem, Rejection
-from beam_pipelines.report import card, console, costs, manifest, stage_table
+from beam_pipelines.report import card, console, costs, manifest, stage_table, survival
 from beam_pipelines.runners import beam_runs, build_lock, host_check, progress
 from beam_pipelines.stages import filterability, split, tests_only
 from optimrl_jax.errors import require
@@ -32,6 +32,8 @@ from optimrl_jax.jobs.files import write_json
 from optimrl_jax.jobs.user_paths import writable_directory
 
 COMPLETE = "COMPLETE"
+# A large source is looked at for so long, seconds, before a build begins.
+SURVIVAL_PATIENCE_S = 20.0
 STORE = "executions.sqlite"
 TRACES = "traces.jsonl"
 REVIEWS = "reviews.jsonl"
@@ -189,6 +191,9 @@ def run_pipeline(options: BuildOptions, beam_arguments: Sequence[str], *, work: 
     steps = pipeline.pipeline_stages(options, sandbox)
     if any(step.needs_sandbox for step in steps):
         beam_runs.require_sandbox(sandbox)
+    if options.source != "mini":
+        look = survival.tabulate_survival(source.records(), options, patience_s=SURVIVAL_PATIENCE_S)
+        console.print_survival(look)
     progress.PROGRESS.expect(source.expected_records, last_stage=steps[-1].label)
     source = source.resumed_from(str(work / pipeline.RECORDS))
     try:

@@ -6,6 +6,7 @@ The header is YAML as dataset hubs read it: splits, features, size, licence, and
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import tensorflow_datasets as tfds
 import yaml
 
 from beam_pipelines.options import BuildOptions
@@ -72,13 +73,14 @@ def license_of(options: BuildOptions) -> str:
     return options.license or LICENCES[options.source][0]
 
 
-def feature_types(features: Mapping[str, object]) -> dict[str, tuple[str, int]]:
+def feature_types(features: tfds.features.FeaturesDict) -> dict[str, tuple[str, int]]:
     """Return name -> (type, number of dimensions) of TFDS features, texts as `string`."""
     return {name: (_type_name(feature.np_dtype), len(feature.shape)) for name, feature in features.items()}
 
 
 def _type_name(dtype: object) -> str:
-    return "string" if dtype in (np.str_, np.object_) else np.dtype(dtype).name
+    # TFDS declares what it gives here wider than NumPy's names for types, which it is.
+    return "string" if dtype in (np.str_, np.object_) else str(np.dtype(dtype))  # pyrefly: ignore[no-matching-overload]
 
 
 def hub_header(

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from beam_pipelines.records import Rejection
 from beam_pipelines.report.stage_table import PAPER_KEPT, StageRow
+from beam_pipelines.report.survival import SurvivalTable
 
 SHOWN_RECORDS = 5
 # A pipe has no width of its own; the tables need this many columns.
@@ -31,6 +32,17 @@ def print_rejected_records(rejections: Sequence[Rejection]) -> None:
         print(f"not read: {one.problem_id}: {one.reason} {one.detail}".rstrip())
     if len(rejections) > SHOWN_RECORDS:
         print(f"not read: {len(rejections) - SHOWN_RECORDS} more")
+
+
+def print_survival(table: SurvivalTable) -> None:
+    """Print how many problems can pass each gate, and why the source itself turned records down."""
+    sight = "all records" if table.is_whole else f"the first {table.seen} records"
+    rows = Table("gate", "pass it", "pass it and all before", title=f"what can survive, of {sight}")
+    for reason, count in table.rejections.items():
+        rows.add_row(f"[dim]not readable: {reason}[/dim]", f"[dim]-{count}[/dim]", "")
+    for name, count in table.alone.items():
+        rows.add_row(name, str(count), str(table.together[name]))
+    _CONSOLE.print(rows)
 
 
 def print_figures(title: str, rows: Mapping[str, Mapping[str, float]], *, form: str) -> None:

@@ -126,10 +126,11 @@ class ReadSource(beam.PTransform):
         self._finished = ""
 
     def records(self) -> Iterator[Problem | Rejection]:
-        """The records one after the other in this process, for jobs that need no pipeline."""
+        """Yield the records one after the other in this process, with the generators that a file has for them."""
+        generators = generator_files.read_generators(self._options.generators)
         for block in self._blocks:
             for record in self._parse(block, self._options):
-                yield tidy_or_reject(record) if isinstance(record, Problem) else record
+                yield _finish_record(record, generators)
 
     def resumed_from(self, finished: str) -> "ReadSource":
         """Return the same source without the records that an earlier run left in the directory `finished`."""
@@ -157,14 +158,16 @@ class _ReadBlock(beam.DoFn):
     def process(self, numbered: tuple[int, object]) -> Iterator[Problem]:
         number, block = numbered
         for place, record in enumerate(self._parse(block, self._options)):
-            clean = tidy_or_reject(record) if isinstance(record, Problem) else record
-            clean = dataclasses.replace(clean, key=f"{number:07d}-{place:05d}")
-            if self._finished and storage.is_stored(clean, self._finished):
+            finished = _finish_record(record, self._generators)
+            keyed = dataclasses.replace(finished, key=f"{number:07d}-{place:05d}")
+            if self._finished and storage.is_stored(keyed, self._finished):
                 continue
-            if isinstance(clean, Problem):
-                yield generator_files.add_generators(clean, self._generators)
-            else:
-                yield beam.pvalue.TaggedOutput(REJECTED, clean)
+            yield keyed if isinstance(keyed, Problem) else beam.pvalue.TaggedOutput(REJECTED, keyed)
+
+
+def _finish_record(record: Problem | Rejection, generators: generator_files.Generators) -> Problem | Rejection:
+    clean = tidy_or_reject(record) if isinstance(record, Problem) else record
+    return generator_files.add_generators(clean, generators) if isinstance(clean, Problem) else clean
 
 
 def tidy_or_reject(problem: Problem) -> Problem | Rejection:
