@@ -45,9 +45,9 @@ def main(job: Job) -> None:
         heartbeat_s=job.settings.actors.heartbeat_s,
         on_beat=lambda: _end_without(int(parent)) if parent else None,
     )
-    with execution.connect_sandbox(job.settings.sandbox) as client:
+    with execution.connect_sandbox(job.settings.sandbox) as client, task.open_journal(job.workdir) as rollout_journal:
         executor = execution.Executor(client, job.settings.sandbox, uses_own_limits=task.judge.uses_own_limits)
-        RolloutWorker(task.new_actor(executor), remote_learner).run()
+        RolloutWorker(task.new_actor(executor, rollout_journal), remote_learner).run()
     remote_learner.close()
 
 

@@ -253,6 +253,7 @@ class GrpoSettings:
     ahead: int = setting(0, "batches the actor works ahead of the learner", NOT_NEGATIVE)
     most_skipped: int = setting(10, "updates in a row without a finite gradient before the run stops", POSITIVE)
     checkpoint_every: int = setting(10, "steps between checkpoints", POSITIVE)
+    keeps_rollouts: bool = setting(True, "every rollout with its verdicts is written to Parquet in the workdir")
 
 
 @dataclasses.dataclass(frozen=True)

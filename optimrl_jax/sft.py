@@ -39,7 +39,7 @@ def main(job: Job) -> None:
 
 def _run(job: Job, *, own: pathlib.Path) -> None:
     settings = job.settings
-    workdir.claim_workdir(own, "sft", settings)
+    workdir.claim_workdir(job.workdir, "sft", settings)
     workdir.reuse_compiled_programs(job.workdir)
     start = _start(own, settings)
     corpus = (corpus_of_mix if settings.sft.mix else corpus_of_dataset)(

@@ -4,12 +4,15 @@
 each process samples, executes and judges its share of the problems, and all make one step.
 """
 
+import contextlib
 import dataclasses
+import functools
 import json
 import logging
 import os
 import pathlib
 import sys
+from collections.abc import Callable
 
 import jax
 
@@ -18,12 +21,14 @@ from optimrl_jax.actors.coordinator import AsyncRollouts
 from optimrl_jax.data import dataset, prompts, stream
 from optimrl_jax.distributed import multihost, placement
 from optimrl_jax.errors import UserError
+from optimrl_jax.grpo import batches
 from optimrl_jax.grpo.loop import Learner, RolloutSource, SyncRollouts, TrainingLoop
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
-from optimrl_jax.rollout import execution, rewarder
+from optimrl_jax.rollout import execution, journal, rewarder
 from optimrl_jax.rollout.actor import Actor, Executes
+from optimrl_jax.rollout.journal import RolloutJournal
 from optimrl_jax.settings import DataSettings, Network, Settings
 from optimrl_jax.training import checkpoints, workdir
 from optimrl_jax.training.trainer import DivergedError
@@ -40,8 +45,22 @@ class Task:
     records: list[dataset.ProblemRecord]
     judge: rewarder.Rewarder
 
-    def new_actor(self, executor: Executes) -> Actor:
-        return Actor(self.policy, self.records, executor, judge=self.judge, settings=self.settings)
+    def new_actor(self, executor: Executes, rollout_journal: RolloutJournal | None) -> Actor:
+        """Build an actor that starts from the policy; its rollouts go into the journal, where there is one."""
+        return Actor(
+            self.policy,
+            self.records,
+            executor,
+            judge=self.judge,
+            settings=self.settings,
+            rollout_journal=rollout_journal,
+        )
+
+    def open_journal(self, directory: pathlib.Path) -> contextlib.AbstractContextManager[RolloutJournal | None]:
+        """Open the journal of this process, or nothing where `grpo.keeps_rollouts` is off."""
+        if not self.settings.grpo.keeps_rollouts:
+            return contextlib.nullcontext()
+        return RolloutJournal(directory / journal.FOLDER, batches.advantages)
 
 
 def main(job: Job) -> None:
@@ -52,15 +71,16 @@ def main(job: Job) -> None:
 
 def _run(job: Job, *, own: pathlib.Path) -> None:
     settings = job.settings
-    workdir.claim_workdir(own, "train", settings)
+    workdir.claim_workdir(job.workdir, "train", settings)
     workdir.reuse_compiled_programs(job.workdir)
     task = prepared(job)
     workdir.write_model(own, task.policy.settings)
     task.policy.tokenizer.save(own)
     learner = Learner(task.policy.params, task.policy.settings, settings)
-    with execution.connect_sandbox(settings.sandbox) as client:
+    with execution.connect_sandbox(settings.sandbox) as client, task.open_journal(own) as rollout_journal:
         executor = execution.Executor(client, settings.sandbox, uses_own_limits=task.judge.uses_own_limits)
-        supply = (_asynchronous if settings.actors.count else _synchronous)(job, task, learner, executor)
+        new_actor = functools.partial(task.new_actor, executor, rollout_journal)
+        supply = (_asynchronous if settings.actors.count else _synchronous)(job, task, learner, new_actor)
         measured_under = {json.dumps(record.measured_under, sort_keys=True) for record in task.records}
         training = TrainingLoop(
             supply,
@@ -91,13 +111,13 @@ def prepared(job: Job) -> Task:
     return Task(settings, policy, records, judge)
 
 
-def _synchronous(job: Job, task: Task, _: Learner, executor: Executes) -> RolloutSource:
+def _synchronous(job: Job, task: Task, _: Learner, new_actor: Callable[[], Actor]) -> RolloutSource:
     settings = job.settings
     problems = stream.problem_batches(range(len(task.records)), batch=settings.grpo.problems, seed=settings.seed)
-    return SyncRollouts(task.new_actor(executor), stream=problems, settings=settings.grpo)
+    return SyncRollouts(new_actor(), stream=problems, settings=settings.grpo)
 
 
-def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) -> RolloutSource:
+def _asynchronous(job: Job, task: Task, learner: Learner, new_actor: Callable[[], Actor]) -> RolloutSource:
     settings, part = job.settings, multihost.process_index_and_count()
 
     def command(name: str, address: str) -> list[str]:
@@ -117,7 +137,7 @@ def _asynchronous(job: Job, task: Task, learner: Learner, executor: Executes) ->
         vocabulary=task.policy.settings.vocabulary,
         job=messages.job_id(settings, task.records, task.policy.tokenizer),
         devices=devices() if settings.actors.live_in == "threads" else (),
-        new_actor=lambda: task.new_actor(executor),
+        new_actor=new_actor,
         command=command,
     )
 

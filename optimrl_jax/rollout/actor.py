@@ -27,6 +27,7 @@ from optimrl_jax.rollout import engine_client, rewarder
 from optimrl_jax.rollout.engine_client import EngineSampler
 from optimrl_jax.rollout.execution import CandidateRun
 from optimrl_jax.rollout.groups import Group
+from optimrl_jax.rollout.journal import RolloutJournal
 from optimrl_jax.settings import DataSettings, Settings
 from optimrl_jax.training.checkpoints import Policy
 
@@ -173,6 +174,7 @@ class Actor:
         *,
         judge: rewarder.Rewarder,
         settings: Settings,
+        rollout_journal: RolloutJournal | None = None,
     ) -> None:
         self.version = 0
         # Version of the weights that an engine elsewhere samples with, as far as this actor has sent any.
@@ -182,6 +184,7 @@ class Actor:
         self._records = records
         self._executor = executor
         self._judge = judge
+        self._journal = rollout_journal
         self._prompts = [prompts.encode_prompt(policy.tokenizer, record.statement) for record in records]
 
     @property
@@ -250,7 +253,24 @@ class Actor:
                 judged = self._judge(problem, runs[span], stream=(sampled.batch + place) % 2, batch=sampled.batch)
                 identity = {"problem": np.int32(problem), "batch": np.int32(sampled.batch), "place": np.int32(place)}
                 groups.append(Group(rollouts, *judged, **identity))
+                if self._journal is not None:
+                    self._write_down(groups[-1], own, programs[span], runs[span])
         return groups
+
+    def _write_down(
+        self, group: Group, own: sampling.Completions, programs: Sequence[str], runs: Sequence[CandidateRun]
+    ) -> None:
+        tokenizer = self._policy.tokenizer
+        rows = zip(np.asarray(own.tokens), np.asarray(own.length), strict=True)
+        assert self._journal is not None
+        self._journal.add(
+            group,
+            problem=self._records[int(group.problem)].id,
+            completions=[tokenizer.decode(tokens[:length], keeps_reasoning_tags=True) for tokens, length in rows],
+            programs=programs,
+            is_cut=~np.asarray(own.has_ended),
+            runs=runs,
+        )
 
 
 @contextlib.contextmanager

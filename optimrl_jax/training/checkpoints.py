@@ -25,7 +25,7 @@ from optimrl_jax.training import workdir as workdir_lib
 from optimrl_jax.training.trainer import TrainState
 
 _LOG = logging.getLogger(__name__)
-FOLDER = "checkpoints"
+FOLDER = workdir_lib.CHECKPOINT_FOLDER
 SET_ASIDE_FOLDER = "checkpoints_set_aside"
 PLAIN = ComputeSettings()
 KEEP_TWO = CheckpointSettings()

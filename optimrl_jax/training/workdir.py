@@ -21,10 +21,11 @@ from optimrl_jax.jobs.checked_fields import freeze, thaw
 _LOG = logging.getLogger(__name__)
 POLICY_FILE = "policy.json"
 JOB_FILE = "job.json"
+CHECKPOINT_FOLDER = "checkpoints"
 # Settings that may change between two starts of a job: how long and where it runs, not what it learns.
 FREE = (
     "sft.steps", "sft.checkpoint_every", "sft.most_skipped", "sft.init_from",
-    "grpo.steps", "grpo.checkpoint_every", "grpo.most_skipped", "grpo.init_from",
+    "grpo.steps", "grpo.checkpoint_every", "grpo.most_skipped", "grpo.keeps_rollouts", "grpo.init_from",
     "sandbox.address", "sandbox.workers", "sandbox.store", "sandbox.reuse", "sandbox.fallback_",
     "compute.remat", "compute.unroll", "compute.attention_block", "compute.logits_chunk",
     "data.directory", "data.slots", "data.micro_rows",
@@ -72,13 +73,16 @@ def _shape_of(model: settings_lib.ModelSettings) -> dict[str, typing.Any]:
 def claim_workdir(workdir: pathlib.Path, job: str, settings: settings_lib.Settings) -> None:
     """Write down which job and which settings a workdir belongs to, or hold them to what stands there.
 
+    A workdir without a checkpoint belongs to nobody: what a mistaken start has left does not bind the next one.
+
     Raises:
       UserError: in one line, where the workdir is another job's, or a setting has changed that is not among `FREE`.
     """
     path = workdir / JOB_FILE
     now = {"job": job, "settings": flatten(json.loads(json.dumps(thaw(settings))))}
-    if not path.exists():
-        files.write_json(path, now)
+    if not path.exists() or not any((workdir / CHECKPOINT_FOLDER).glob("[0-9]*")):
+        if jax.process_index() == 0:
+            files.write_json(path, now)
         return
     before = json.loads(path.read_text())
     if before["job"] != job:

@@ -9,31 +9,43 @@ from optimrl_jax.settings import GrpoSettings, MeshSettings, SandboxSettings, Se
 from optimrl_jax.training import workdir
 
 
-def test_another_job_is_refused_in_one_line(tmp_path):
+@pytest.fixture
+def begun(tmp_path):
+    """A workdir with a checkpoint in it."""
+    (tmp_path / workdir.CHECKPOINT_FOLDER / "10").mkdir(parents=True)
+    return tmp_path
+
+
+def test_a_start_that_came_to_no_checkpoint_binds_nobody(tmp_path):
     workdir.claim_workdir(tmp_path, "sft", Settings())
+    workdir.claim_workdir(tmp_path, "train", Settings(seed=1))
+
+
+def test_another_job_is_refused_in_one_line(begun):
+    workdir.claim_workdir(begun, "sft", Settings())
     with pytest.raises(UserError, match=r"--workdir = .*: expected one of train, found that of sft"):
-        workdir.claim_workdir(tmp_path, "train", Settings())
+        workdir.claim_workdir(begun, "train", Settings())
 
 
-def test_a_changed_setting_is_refused_with_what_it_was(tmp_path):
-    workdir.claim_workdir(tmp_path, "train", Settings())
+def test_a_changed_setting_is_refused_with_what_it_was(begun):
+    workdir.claim_workdir(begun, "train", Settings())
     for change, message in (
         ({"seed": 7}, r"seed = 7: expected 0, with which"),
         ({"grpo": GrpoSettings(learning_rate=1e-3)}, r"grpo\.learning_rate = 0\.001: expected 0\.0003"),
         ({"sandbox": SandboxSettings(limit_s=1.0)}, r"sandbox\.limit_s = 1\.0: expected 10\.0"),
     ):
         with pytest.raises(UserError, match=message):
-            workdir.claim_workdir(tmp_path, "train", dataclasses.replace(Settings(), **change))
+            workdir.claim_workdir(begun, "train", dataclasses.replace(Settings(), **change))
 
 
-def test_how_long_and_where_a_job_runs_may_change(tmp_path):
-    workdir.claim_workdir(tmp_path, "train", Settings())
+def test_how_long_and_where_a_job_runs_may_change(begun):
+    workdir.claim_workdir(begun, "train", Settings())
     changed = {
         "grpo": GrpoSettings(steps=7, checkpoint_every=3),
         "mesh": MeshSettings(data=2),
         "sandbox": SandboxSettings(address="docker", workers=8, fallback_retries=2),
     }
-    workdir.claim_workdir(tmp_path, "train", dataclasses.replace(Settings(), **changed))
+    workdir.claim_workdir(begun, "train", dataclasses.replace(Settings(), **changed))
 
 
 def test_every_free_setting_exists():

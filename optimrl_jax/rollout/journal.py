@@ -1,0 +1,136 @@
+"""Edge: every judged rollout in Parquet shards under the workdir, for `python -m optimrl_jax.show_rollouts`.
+
+Written beside training and never read by it: a disk without room costs shards and no step. A step that is repeated
+after a kill is there twice, and readers take the newer one.
+"""
+
+import logging
+import pathlib
+import threading
+import time
+import types
+import typing
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from optimrl_jax.rollout.execution import CandidateRun
+from optimrl_jax.rollout.groups import Group
+
+_LOG = logging.getLogger(__name__)
+FOLDER = "rollouts"
+SHARD_ROWS = 1024
+SCHEMA = pa.schema(
+    [
+        ("problem", pa.string()),
+        ("batch", pa.int64()),
+        ("place", pa.int64()),
+        ("sample", pa.int64()),
+        ("policy_version", pa.int64()),
+        ("completion", pa.string()),
+        ("program", pa.string()),
+        ("tokens", pa.int64()),
+        ("is_cut", pa.bool_()),
+        ("status", pa.list_(pa.int8())),
+        ("duration_s", pa.list_(pa.float32())),
+        ("reward", pa.float32()),
+        ("advantage", pa.float32()),
+        ("is_valid", pa.bool_()),
+        ("is_correct", pa.bool_()),
+        ("is_fast", pa.bool_()),
+        ("written_ns", pa.int64()),
+    ]
+)
+
+Advantages = Callable[[np.ndarray, np.ndarray, np.ndarray], typing.Any]
+
+
+class RolloutJournal:
+    """Collects rollouts of all actors of this process and writes a shard for every `SHARD_ROWS` of them; a context.
+
+    Args:
+      directory: where shards go; made at the first one.
+      advantages: (reward `[r]`, sampled tokens `[r]`, is_valid `[r]`) -> advantage `[r]`.
+    """
+
+    def __init__(self, directory: pathlib.Path, advantages: Advantages) -> None:
+        self._directory = directory
+        self._advantages = advantages
+        self._lock = threading.Lock()
+        self._rows: list[dict[str, typing.Any]] = []
+
+    def __enter__(self) -> "RolloutJournal":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._write()
+
+    def add(
+        self,
+        group: Group,
+        *,
+        problem: str,
+        completions: Sequence[str],
+        programs: Sequence[str],
+        is_cut: Sequence[bool],
+        runs: Sequence[CandidateRun],
+    ) -> None:
+        """Add the rollouts of one problem, in the order of the group."""
+        lengths = group.rollouts.is_completion.sum(axis=1)
+        advantage = np.asarray(self._advantages(group.reward, lengths, group.is_valid))
+        now_ns = time.time_ns()
+        rows = [
+            {
+                "problem": problem,
+                "batch": int(group.batch),
+                "place": int(group.place),
+                "sample": sample,
+                "policy_version": int(group.rollouts.policy_version[sample]),
+                "completion": completions[sample],
+                "program": programs[sample],
+                "tokens": int(lengths[sample]),
+                "is_cut": bool(is_cut[sample]),
+                "status": run.status.tolist(),
+                "duration_s": run.duration_s.tolist(),
+                "reward": float(group.reward[sample]),
+                "advantage": float(advantage[sample]),
+                "is_valid": bool(group.is_valid[sample]),
+                "is_correct": bool(group.is_correct[sample]),
+                "is_fast": bool(group.is_fast[sample]),
+                "written_ns": now_ns,
+            }
+            for sample, run in enumerate(runs)
+        ]
+        with self._lock:
+            self._rows += rows
+            if len(self._rows) >= SHARD_ROWS:
+                self._write()
+
+    def _write(self) -> None:
+        rows, self._rows = self._rows, []
+        if not rows:
+            return
+        path = self._directory / f"{rows[0]['batch']:08d}-{time.time_ns()}.parquet"
+        try:
+            self._directory.mkdir(exist_ok=True)
+            partial = path.with_suffix(".partial")
+            pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), partial, compression="zstd")
+            partial.replace(path)
+        except OSError as error:
+            _LOG.warning("%s: %d rollouts were not written: %s", self._directory, len(rows), error.strerror or error)
+
+
+def read_rollouts(directory: pathlib.Path) -> list[dict[str, typing.Any]]:
+    """Read all rollouts of a journal, each once, in the order in which they were sampled."""
+    newest: dict[tuple[int, int, int], dict[str, typing.Any]] = {}
+    for path in sorted(directory.glob("*.parquet")):
+        for row in pq.read_table(path).to_pylist():
+            key = row["batch"], row["place"], row["sample"]
+            if key not in newest or newest[key]["written_ns"] <= row["written_ns"]:
+                newest[key] = row
+    return [newest[key] for key in sorted(newest)]
