@@ -9,7 +9,7 @@ TESTS ?= tests
 # quickstart_opt_only.
 CONFIG ?= quickstart
 
-.PHONY: setup lint types test quickstart sandbox-image
+.PHONY: setup lint types test quickstart sandbox-image compiler
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -47,3 +47,18 @@ sandbox-image:
 # Every job goes on where it was stopped; a finished job is done again only if its directory is removed.
 quickstart: $(STAMP)
 	$(RUN_PYTHON) -m optimrl_jax.quickstart $(CONFIG)
+
+# The compiler of an accelerator that need not be there, for --dry_run and tests.benchmarks.compiled: an environment of its
+# own that sees the packages of .venv. TARGET is cuda (5 GB) or tpu (0.2 GB).
+TARGET ?= cuda
+compiler: $(STAMP)
+	@case "$(TARGET)" in cuda|tpu) ;; *) echo "compiler: TARGET = $(TARGET): expected cuda or tpu" >&2; exit 2;; esac
+	@$(PYTHON) -m venv .venv-$(TARGET)
+	@$(RUN_PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > $$(.venv-$(TARGET)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/learner.pth
+	@jax=$$($(RUN_PYTHON) -c 'import jax; print(jax.__version__)'); \
+	case $(TARGET) in \
+	  cuda) .venv-cuda/bin/pip install --quiet "jax-cuda13-plugin[with-cuda]==$$jax" "jax-cuda13-pjrt==$$jax";; \
+	  tpu) .venv-tpu/bin/pip install --quiet --no-deps \
+	    "$$($(RUN_PYTHON) -c 'import importlib.metadata as m; print(next(r.split(";")[0].strip() for r in m.requires("jax") if r.startswith("libtpu")))')";; \
+	esac

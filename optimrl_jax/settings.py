@@ -121,12 +121,13 @@ class ProcessSettings:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSettings:
-    """What `--dry_run` assumes of one accelerator; real runs never read it. The defaults are those of an H100 SXM."""
+    """What `--dry_run` plans for; real runs never read it."""
 
-    name: str = setting("H100", "printed beside the figures")
-    memory_bytes: int = setting(80 * 2**30, "memory of one device", POSITIVE)
-    peak_flops: float = setting(989e12, "dense bfloat16 floating-point operations a second", POSITIVE)
-    mfu: float = setting(0.4, "share of the peak that an update is assumed to reach", SHARE)
+    target: str = setting(
+        "h100",
+        "accelerator whose facts, and compiler where it is installed, a dry run uses",
+        one_of("h100", "h200", "b200", "tpu-v5e", "tpu-v5p", "tpu-v6e"),
+    )
     length_share: float = setting(1.0, "typical sequence, as a share of the longest allowed", SHARE)
 
 

@@ -25,6 +25,7 @@ from jaxtyping import Array, Float, Int
 from optimrl_jax.errors import SettingsError
 from optimrl_jax.settings import MeshSettings
 
+AnyMesh = Mesh | AbstractMesh
 DATA = "data"
 ROWS = (DATA, "fsdp")
 AXES = (*ROWS, "tensor")
@@ -211,9 +212,10 @@ def look_up(table: Float[Array, "v w"], ids: Int[Array, "s t"], dtype: jnp.dtype
     gathered on each. The gradient of the table stays in the table's type.
     """
 
+    if not _free_axes(jax.sharding.get_abstract_mesh()):
+        return table[ids].astype(dtype)
+
     def on_device(table: Array, ids: Array) -> Array:
-        if not jax.sharding.get_abstract_mesh().manual_axes:
-            return table[ids].astype(dtype)
         ids = jax.lax.all_gather(ids, "fsdp", tiled=True) - jax.lax.axis_index("tensor") * len(table)
         is_here = (ids >= 0) & (ids < len(table))
         found = jnp.where(is_here[..., None], table[jnp.clip(ids, 0, len(table) - 1)], 0).astype(dtype)

@@ -96,6 +96,27 @@ def activation_bytes(
     return (totals[1] - totals[0]) // 2, max(others, default=0) // 2
 
 
+def sampler_bytes(settings: Settings) -> dict[str, float]:
+    """Bytes on one device for sampling beside the learner, by turns with it.
+
+    The actor keeps a copy of the weights for as long as it samples; while it does, they lie there once more in the type
+    they compute in, and so do the keys and values of every rollout up to its longest.
+    """
+    model, data, mesh = settings.network, settings.data, settings.mesh
+    params, item = decoder.abstract_params(model), jnp.dtype(model.compute.dtype).itemsize
+    count = sum(leaf.size for leaf in jax.tree.leaves(params)) / (mesh.fsdp * mesh.tensor)
+    shares = mesh.data * mesh.fsdp
+    prompts = -(-settings.grpo.problems // shares)
+    rollouts = -(-data.slots // shares) if data.slots else prompts * settings.grpo.rollouts
+    token = 2 * model.layers * model.kv_heads * model.head_width * item
+    tokens = rollouts * (data.completion_tokens + (data.prompt_tokens if data.slots else 0))
+    return {
+        "actor_parameter_bytes": 4 * count,
+        "decoding_parameter_bytes": item * count,
+        "cache_bytes": token * (tokens + (0 if data.slots else prompts * data.prompt_tokens)) / mesh.tensor,
+    }
+
+
 def local_model(model: Network, mesh: MeshSettings) -> Network:
     """The decoder whose arrays have the shapes that one device of the tensor axis sees."""
     parts = {name: getattr(model, name) // mesh.tensor for name in ("heads", "kv_heads", "mlp_width", "vocabulary")}

@@ -1,8 +1,10 @@
-"""Edge: `--dry_run` of SFT and GRPO: what the update would look like on the devices of the mesh, none of them needed.
+"""Edge: `--dry_run` of SFT and GRPO: what a step would cost on the devices of the mesh, none of them needed.
 
-The very update that a run compiles is traced and lowered for GPUs on an abstract mesh, which finds names without a
-sharding rule, axes that do not divide and sequences longer than a row. Then shapes, shardings, bytes, tokens and
-seconds are printed, and `summary.json` is written. Nothing is allocated and no data is read.
+The very update that a run compiles is traced on an abstract mesh, which finds names without a sharding rule, axes that
+do not divide and sequences longer than a row. Where the compiler of `device.target` is installed, the update is
+compiled for it: memory and traffic are then those of the program that would run. Without it they are traced.
+Shapes, shardings, bytes, tokens and seconds are printed and written to `summary.json`; a step that does not fit ends
+with one line and code 2. Nothing is allocated and no data is read.
 """
 
 import dataclasses
@@ -22,11 +24,11 @@ from optimrl_jax.errors import UserError
 from optimrl_jax.grpo import batches, loop, loss
 from optimrl_jax.jobs.command_line import Job
 from optimrl_jax.model import decoder
-from optimrl_jax.planning import cost_model
+from optimrl_jax.planning import cost_model, targets
+from optimrl_jax.planning.compiled_program import read_program
 from optimrl_jax.settings import ModelSettings, Network, Settings
 from optimrl_jax.training import trainer, workdir
 
-PLATFORM = "cuda"
 GIB = 2**30
 
 
@@ -48,6 +50,7 @@ class Update:
     is_budget: bool = False
     shared: int = 0
     members: int = 1
+    samples_here: bool = False
 
 
 def plan_sft(settings: Settings) -> Update:
@@ -81,6 +84,7 @@ def plan_grpo(settings: Settings) -> Update:
         batches.max_microbatches(settings.grpo, data),
         shared=shared,
         members=members,
+        samples_here=settings.actors.count == 0,
     )
 
 
@@ -100,11 +104,17 @@ def grpo(job: Job) -> None:
 def update_costs(planned: Update, settings: Settings) -> tuple[list[cost_model.ParameterLine], dict[str, float]]:
     """Parameters with their shardings, and the figures of one update; raises SettingsError where it cannot run."""
     data, device, model = settings.data, settings.device, settings.network
+    target = targets.TARGETS[device.target]
     mesh = sharding.build_abstract_mesh(settings.mesh, micro_rows=data.micro_rows)
     state = cost_model.placed_state(decoder.abstract_params(model), planned.optimizer, mesh=mesh)
     batch = cost_model.placed_batch(planned.per_token, data, microbatches=planned.microbatches, mesh=mesh)
-    _lower(planned, state, batch, mesh=mesh, model=model)
-    parts = _bytes(planned, state, batch, settings=settings)
+    if targets.has_compiler(device.target):
+        parts = compile_update(planned, settings)
+    else:
+        lower_update(planned, state, batch, mesh=mesh, model=model)
+        parts = _traced_bytes(planned, state, batch, settings=settings)
+    parts |= cost_model.sampler_bytes(settings) if planned.samples_here else {}
+    total = sum(parts[name] for name in parts if name.endswith("_bytes") and not name.startswith("sent_"))
     count = sum(leaf.size for leaf in jax.tree.leaves(state.params))
     typical = planned.longest * device.length_share
     # A budget of tokens is used up whatever the lengths are.
@@ -117,17 +127,45 @@ def update_costs(planned: Update, settings: Settings) -> tuple[list[cost_model.P
         "devices": mesh.size,
         "parameters": count,
         **parts,
-        "total_bytes": sum(parts.values()),
-        "memory_share": sum(parts.values()) / device.memory_bytes,
+        "total_bytes": total,
+        "memory_share": total / target.memory_bytes,
         "most_tokens_per_step": planned.tokens,
         "tokens_per_step": tokens,
         "most_microbatches": planned.microbatches,
         "flops_per_step": flops,
-        "estimated_update_s": flops / (mesh.size * device.peak_flops * device.mfu),
+        "compute_s": flops / (mesh.size * target.peak_flops),
+        "link_s": planned.microbatches * parts.get("sent_bytes_per_microbatch", 0) / target.link_bandwidth,
     }
 
 
-def _bytes(
+def compile_update(planned: Update, settings: Settings) -> dict[str, float]:
+    """Compile the update for devices that are not there and read what it takes.
+
+    Args:
+      planned: what is compiled.
+      settings: those of the job; `device.target` names the device.
+
+    Returns:
+      Bytes of one device: arguments (state and batch), temporaries, and results that replace no argument; bytes that
+      one device sends and receives for a microbatch, in all and by kind; bytes of the largest message.
+    """
+    mesh = targets.absent_mesh(settings.device.target, settings.mesh)
+    state = cost_model.placed_state(decoder.abstract_params(settings.network), planned.optimizer, mesh=mesh)
+    batch = cost_model.placed_batch(planned.per_token, settings.data, microbatches=planned.microbatches, mesh=mesh)
+    compiled = lower_update(planned, state, batch, mesh=mesh, model=settings.network).compile()
+    memory, program = compiled.memory_analysis(), read_program(compiled.as_text())
+    sent = program.sent_bytes()
+    return {
+        "argument_bytes": memory.argument_size_in_bytes,
+        "temporary_bytes": memory.temp_size_in_bytes,
+        "result_bytes": memory.output_size_in_bytes - memory.alias_size_in_bytes,
+        "sent_bytes_per_microbatch": sum(sent.values()),
+        **{f"sent_{kind.replace('-', '_')}_bytes": count for kind, count in sent.items()},
+        "sent_largest_bytes": max((message.largest_bytes for message in program.collectives), default=0),
+    }
+
+
+def _traced_bytes(
     planned: Update, state: trainer.TrainState, batch: packing.Packed, *, settings: Settings
 ) -> dict[str, float]:
     kept, largest = cost_model.activation_bytes(planned.objective, planned.per_token, settings=settings)
@@ -135,21 +173,24 @@ def _bytes(
     return {
         "parameter_bytes": params,
         "moment_bytes": cost_model.device_bytes(state.optimizer),
-        "gradient_bytes": params,
+        # The sum over microbatches, and the gradient of the one at hand.
+        "gradient_bytes": 2 * params,
         "batch_bytes": cost_model.device_bytes(batch),
         "traced_activation_bytes": kept,
         "traced_largest_array_bytes": largest,
     }
 
 
-def _lower(
-    planned: Update, state: trainer.TrainState, batch: packing.Packed, *, mesh: typing.Any, model: Network
-) -> None:
+def lower_update(
+    planned: Update, state: trainer.TrainState, batch: packing.Packed, *, mesh: sharding.AnyMesh, model: Network
+) -> jax.stages.Lowered:
     placed = jax.tree.map(lambda leaf: leaf.sharding, state)
     compiled = trainer.compile_update(mesh, placed, loss=planned.objective(model), optimizer=planned.optimizer)
     whole = sharding.replicated(mesh)
     used, normalizer = (jax.ShapeDtypeStruct((), kind, sharding=whole) for kind in (jnp.int32, jnp.float32))
-    compiled.trace(state, batch, used, normalizer).lower(lowering_platforms=(PLATFORM,))
+    traced = compiled.trace(state, batch, used, normalizer)
+    # For devices that are there in name only, the compiler that made them lowers; else any platform will do.
+    return traced.lower() if isinstance(mesh, jax.sharding.Mesh) else traced.lower(lowering_platforms=("cuda",))
 
 
 def _report(job: Job, plan: typing.Callable[[Settings], Update]) -> None:
@@ -164,6 +205,13 @@ def _report(job: Job, plan: typing.Callable[[Settings], Update]) -> None:
     _print_parameters(parameters, settings)
     _print_memory(found, settings)
     workdir.write_summary(job.workdir, f"{planned.title}, dry run", found, settings=settings)
+    _print_roofline(found, settings)
+    memory_bytes = targets.TARGETS[settings.device.target].memory_bytes
+    if found["total_bytes"] > memory_bytes:
+        raise UserError(
+            f"mesh = {tuple(vars(settings.mesh).values())}: does not fit: {found['total_bytes'] / GIB:.1f} of "
+            f"{memory_bytes / GIB:.0f} GiB on each {settings.device.target}"
+        )
 
 
 def _model(settings: Settings) -> ModelSettings:
@@ -198,10 +246,24 @@ def _print_parameters(parameters: list[cost_model.ParameterLine], settings: Sett
 
 def _print_memory(found: dict[str, float], settings: Settings) -> None:
     """Memory of one device; what is traced is so before a compiler fuses or rematerializes anything by itself."""
-    table = rich.table.Table(title=f"memory of each of {found['devices']} {settings.device.name}")
+    target = targets.TARGETS[settings.device.target]
+    how = (
+        "compiled" if "temporary_bytes" in found else f"traced only: `make compiler TARGET={target.platform}` for more"
+    )
+    table = rich.table.Table(title=f"memory of each of {found['devices']} {settings.device.target}, {how}")
     table.add_column("part")
     table.add_column("GiB", justify="right")
-    for name in (name for name in found if name.endswith("_bytes")):
+    for name in (name for name in found if name.endswith("_bytes") and not name.startswith("sent_")):
         table.add_row(name.removesuffix("_bytes").replace("_", " "), f"{found[name] / GIB:,.3f}")
-    table.add_row("of the device", f"{settings.device.memory_bytes / GIB:,.3f}")
+    table.add_row("of the device", f"{target.memory_bytes / GIB:,.3f}")
     rich.console.Console().print(table)
+
+
+def _print_roofline(found: dict[str, float], settings: Settings) -> None:
+    """The shortest time that an update could take, and the share of the peak that this leaves."""
+    bound_s = max(found["compute_s"], found["link_s"])
+    if bound_s:
+        print(
+            f"an update takes at least {bound_s:.3g} s on {settings.device.target}: compute "
+            f"{found['compute_s']:.3g} s, links {found['link_s']:.3g} s; MFU at most {found['compute_s'] / bound_s:.0%}"
+        )

@@ -1,0 +1,162 @@
+"""Reads what a compiler made of a program: what its devices send, in which loops, and which kernels they run.
+
+Pure: takes the text of an optimized XLA program (`compiled.as_text()`), for any platform. Loops are followed with the
+trip counts that XLA knows; one whose count depends on data counts as one turn. Never runs anything.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+ITEM_BYTES = dict.fromkeys(("pred", "s8", "u8", "f8e4m3fn", "f8e5m2"), 1)
+ITEM_BYTES |= dict.fromkeys(("bf16", "f16", "s16", "u16"), 2) | dict.fromkeys(("f32", "s32", "u32"), 4)
+ITEM_BYTES |= dict.fromkeys(("f64", "s64", "u64"), 8)
+KINDS = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute")
+
+_ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
+_HEADER = re.compile(r"^(ENTRY )?%?([\w.\-]+) (?:\(.*)?\{$")
+_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?[\w.\-]+ = (.*)$")
+_OPCODE = re.compile(r"(?:^|[\s)}\]])([a-z][a-z\-]*)\(")
+_TRIPS = re.compile(r'known_trip_count":\{"n":"(\d+)"')
+_CALLED = re.compile(r"(?:body|to_apply|calls|true_computation|false_computation)=%?([\w.\-]+)")
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+_NAME = re.compile(r'op_name="([^"]*)"')
+_TARGET = re.compile(r'custom_call_target="([^"]+)"')
+
+
+@dataclasses.dataclass(frozen=True)
+class Collective:
+    """One kind of message of a program.
+
+    Attributes:
+      kind: one of KINDS.
+      arrays: (type, shape) of what each device ends up with, one entry for each array that is sent together.
+      times: how often the program runs it, loops of known length counted.
+      loops: the number of loops that it stands in.
+      name: where it comes from in the traced program.
+    """
+
+    kind: str
+    arrays: tuple[tuple[str, tuple[int, ...]], ...]
+    times: int
+    loops: int
+    name: str
+
+    @property
+    def largest_bytes(self) -> int:
+        """Bytes of the largest array."""
+        return max((_array_bytes(array) for array in self.arrays), default=0)
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes that a device sends and receives in all runs: what comes out, and twice that where it is summed up."""
+        return self.times * sum(map(_array_bytes, self.arrays)) * (2 if self.kind == "all-reduce" else 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What a compiled program sends, and the kernels it calls by name with how often it runs them."""
+
+    collectives: tuple[Collective, ...]
+    kernels: Mapping[str, int]
+
+    def sent_bytes(self) -> dict[str, int]:
+        """Bytes sent and received by one device, by kind."""
+        sums = dict.fromkeys(KINDS, 0)
+        for collective in self.collectives:
+            sums[collective.kind] += collective.sent_bytes
+        return sums
+
+
+@dataclasses.dataclass(frozen=True)
+class _Instruction:
+    """One line of a computation, read as far as it is needed here."""
+
+    opcode: str
+    result: str
+    line: str
+
+
+def read_program(text: str) -> Program:
+    """Read the text of an optimized program; raises ValueError where it has no entry computation."""
+    computations, entry = _computations(text)
+    collectives: list[Collective] = []
+    kernels: dict[str, int] = {}
+    for instruction, times, loops in _walk(computations, entry, 1, 0):
+        kind = instruction.opcode.removesuffix("-start")
+        if kind in KINDS:
+            arrays = _arrays(instruction.result)
+            # An asynchronous one returns its operands too, before its results.
+            arrays = arrays[len(arrays) // 2 :] if instruction.opcode.endswith("-start") and len(arrays) > 1 else arrays
+            if kind == "reduce-scatter":
+                arrays = _operand_arrays(instruction, arrays)
+            name = _NAME.search(instruction.line)
+            collectives.append(Collective(kind, arrays, times, loops, name.group(1) if name else ""))
+        elif instruction.opcode == "custom-call" and (target := _TARGET.search(instruction.line)):
+            kernels[target.group(1)] = kernels.get(target.group(1), 0) + times
+    return Program(tuple(collectives), kernels)
+
+
+def _operand_arrays(
+    instruction: _Instruction, results: tuple[tuple[str, tuple[int, ...]], ...]
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """A reduce-scatter sends its operand, which has as many times its result as it has devices in a group."""
+    groups = re.search(r"replica_groups=\{\{([\d,]*)\}", instruction.line)
+    iota = re.search(r"replica_groups=\[\d+,(\d+)\]", instruction.line)
+    size = len(groups.group(1).split(",")) if groups else int(iota.group(1)) if iota else _mesh_group(instruction.line)
+    return tuple((kind, (size * shape[0], *shape[1:]) if shape else shape) for kind, shape in results)
+
+
+def _mesh_group(line: str) -> int:
+    """Devices of a group that is given by axes of a mesh: mesh['a'=8,'b'=1] {'a'}."""
+    found = re.search(r"replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}", line)
+    if not found:
+        return 1
+    sizes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", found.group(1))}
+    return math.prod(sizes.get(name, 1) for name in re.findall(r"'(\w+)'", found.group(2)))
+
+
+def _computations(text: str) -> tuple[dict[str, list[_Instruction]], str]:
+    computations: dict[str, list[_Instruction]] = {}
+    current: list[_Instruction] = []
+    entry = ""
+    for line in text.splitlines():
+        if line and not line[0].isspace() and (header := _HEADER.match(line)):
+            current = computations[header.group(2)] = []
+            entry = header.group(2) if header.group(1) else entry
+        elif found := _INSTRUCTION.match(line):
+            rest = found.group(1)
+            opcode = _OPCODE.search(rest)
+            if opcode:
+                current.append(_Instruction(opcode.group(1), rest[: opcode.start(1)], rest))
+    if not entry:
+        raise ValueError("expected the text of a compiled program with an entry computation")
+    return computations, entry
+
+
+def _walk(
+    computations: Mapping[str, list[_Instruction]], name: str, times: int, loops: int
+) -> Iterator[tuple[_Instruction, int, int]]:
+    """Every instruction of a computation and of all that it calls, with how often it runs and in how many loops."""
+    for instruction in computations.get(name, ()):
+        yield instruction, times, loops
+        is_loop = instruction.opcode == "while"
+        trips = _TRIPS.search(instruction.line) if is_loop else None
+        inner = times * (int(trips.group(1)) if trips else 1)
+        called = _CALLED.findall(instruction.line)
+        if branches := _BRANCHES.search(instruction.line):
+            called += re.findall(r"[\w.\-]+", branches.group(1))
+        # Reductions and sorts name a computation of two numbers: nothing to see there, and nothing is lost either.
+        for other in called:
+            yield from _walk(computations, other, inner, loops + is_loop)
+
+
+def _arrays(text: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    found = _ARRAY.findall(text)
+    return tuple((kind, tuple(int(n) for n in dims.split(",") if n)) for kind, dims in found if kind in ITEM_BYTES)
+
+
+def _array_bytes(array: tuple[str, tuple[int, ...]]) -> int:
+    kind, shape = array
+    return ITEM_BYTES[kind] * math.prod(shape)
