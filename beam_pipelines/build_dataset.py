@@ -20,11 +20,12 @@ from beam_pipelines import pipeline, sandbox_session, similarity, storage
 from beam_pipelines.commands import beam_options
 from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
 from beam_pipelines.dmc_optim import features
+from beam_pipelines.dmc_optim import splits as split_rules
 from beam_pipelines.options import LOCAL_ADDRESS, BuildOptions, sandbox_address
 from beam_pipelines.records import Problem, Rejection
 from beam_pipelines.report import card, console, costs, manifest, stage_table, survival
 from beam_pipelines.runners import beam_runs, build_lock, host_check, progress
-from beam_pipelines.stages import filterability, split, tests_only
+from beam_pipelines.stages import filterability, tests_only
 from optimrl_jax.errors import require
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
@@ -107,7 +108,15 @@ def finish_dataset(
     kept = [record for record in records if isinstance(record, Problem)]
     about = dmc_optim.AboutDataset(options.name, options.version, card.license_of(options), options.homepage)
     records_directory = work / pipeline.RECORDS
-    directory = dmc_optim.prepare_dataset(output, records_directory=records_directory, splits=splits, about=about)
+    pools = split_rules.training_pools(splits, size=options.pool_size, seed=options.seed) if options.pool_size else {}
+    directory = dmc_optim.prepare_dataset(
+        output,
+        records_directory=records_directory,
+        splits=splits,
+        about=about,
+        pools=pools,
+        is_light=options.variant == "light",
+    )
     store = output / STORE
     cost = costs.measure_cost(
         costs.total_spent(record.trace for record in records),
@@ -217,7 +226,7 @@ def decide_splits(options: BuildOptions, kept: Sequence[Problem]) -> dict[str, s
         {problem.id: problem.statement for problem in kept}, similar=options.similar
     )
     members = [
-        split.SplitCandidate(problem.id, problem.category, problem.group or groups.get(problem.id, ""))
+        split_rules.SplitCandidate(problem.id, problem.category, problem.group or groups.get(problem.id, ""))
         for problem in kept
         if problem.split == filterability.FILTERABLE
     ]
@@ -225,7 +234,7 @@ def decide_splits(options: BuildOptions, kept: Sequence[Problem]) -> dict[str, s
         problem.id: problem.split if problem.split == tests_only.EVALUATION else filterability.NON_FILTERABLE
         for problem in kept
     }
-    return splits | split.assign_splits(members, test_share=options.test_share, seed=options.seed)
+    return splits | split_rules.assign_splits(members, test_share=options.test_share, seed=options.seed)
 
 
 def _connection(options: BuildOptions, work: epath.Path) -> sandbox_session.Connection:

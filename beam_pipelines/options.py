@@ -18,6 +18,7 @@ VERSION: Check = (
 )
 JUDGES: Check = (lambda value: value in ("reject", "compare"), "reject or compare")
 
+VARIANTS: Check = (lambda value: value in ("full", "light"), "full or light")
 AUTO_ADDRESS = "auto"
 LOCAL_ADDRESS = "local"
 
@@ -56,6 +57,8 @@ class BuildOptions:
     memory_mib: int = setting(1024, "memory of one execution, MiB (paper: 1 GB)", POSITIVE)
     min_robust_cv: float = setting(0.3, "robust CV from which a problem is duration-filterable", NOT_NEGATIVE)
     test_share: float = setting(302 / 1302, "share of the filterable problems that rl_test gets", INNER_SHARE)
+    variant: str = setting("full", "full, or light: one solution a label, no optimization tests", VARIANTS)
+    pool_size: int = setting(0, "problems of each of three equal training pools; 0: no pools", NOT_NEGATIVE)
     seed: int = setting(0, "the one seed: calls, votes, order of executions and split", NOT_NEGATIVE)
     sandbox_address: str = setting("auto", "local, docker, http(s)://host:port of a service; auto: docker, mini local")
     trust_programs: bool = setting(False, "run programs of others on this host without containment (address local)")

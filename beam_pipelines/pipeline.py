@@ -20,13 +20,13 @@ from beam_pipelines.sources import (
     code_contests,
     code_contests_plus,
     codeforces,
-    embedded,
     evaluation_sets,
     jsonl,
     live_code_bench,
     polygon,
     problem_packages,
 )
+from beam_pipelines.sources.mini import embedded
 from beam_pipelines.sources.reading import ReadSource
 from beam_pipelines.stages import (
     classify,

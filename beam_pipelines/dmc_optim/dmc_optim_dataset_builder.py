@@ -12,17 +12,21 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import tensorflow_datasets as tfds
 from etils import epath
 
 from beam_pipelines import storage
 from beam_pipelines.dmc_optim import features
+from beam_pipelines.records import Problem
+from optimrl_jax.arrays import TestKind
 
 NAME = "dmc_optim"
 VIEWS = {"filterable": ("rl_train", "rl_test"), "cleaned": ("rl_train", "rl_test", "non_filterable", "evaluation")}
 DEFAULT_VERSION = "1.0.0"
+# Incorrect programs are negative controls of the build and no training data.
+TRAINING = ("rl_train", "rl_test")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +52,13 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         records_directory: str = "",
         splits: Mapping[str, str] | None = None,
         about: AboutDataset | None = None,
+        pools: Mapping[str, Collection[str]] | None = None,
+        is_light: bool = False,
         **kwargs: object,
     ) -> None:
         self._records_directory = records_directory
+        self._pools = dict(pools or {})
+        self._is_light = is_light
         self._splits = dict(splits or {})
         self._about = about or AboutDataset()
         # The version is that of what is published, not that of this class.
@@ -68,14 +76,17 @@ class Builder(tfds.core.GeneratorBasedBuilder):
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         del dl_manager
-        return {name: self._generate_examples(name) for name in sorted(set(self._splits.values()))}
+        names = sorted({*self._splits.values(), *(name for name, ids in self._pools.items() if ids)})
+        return {name: self._generate_examples(name) for name in names}
 
     def _generate_examples(self, split: str) -> Iterator[tuple[int, dict]]:
-        chosen = (
-            record for record in storage.read_problems(self._records_directory) if self._splits.get(record.id) == split
-        )
-        for index, problem in enumerate(chosen):
-            yield index, features.example_of(problem)
+        has_incorrect = split not in TRAINING and split not in self._pools
+        index = 0
+        for problem in storage.read_problems(self._records_directory):
+            if self._splits.get(problem.id) == split or problem.id in self._pools.get(split, ()):
+                variant = light_variant(problem) if self._is_light else problem
+                yield index, features.example_of(variant, has_incorrect=has_incorrect)
+                index += 1
 
 
 def prepare_dataset(
@@ -84,6 +95,8 @@ def prepare_dataset(
     records_directory: epath.PathLike,
     splits: Mapping[str, str],
     about: AboutDataset | None = None,
+    pools: Mapping[str, Collection[str]] | None = None,
+    is_light: bool = False,
 ) -> pathlib.Path:
     """Write the dataset below `output`, views included, and return its directory; an older one there is replaced.
 
@@ -92,6 +105,8 @@ def prepare_dataset(
       records_directory: where the finished records of the problems lie.
       splits: problem id -> name of its split.
       about: what TFDS keeps of the dataset's name, version, licence and address.
+      pools: further splits by name, each a set of problem ids; their examples are stored again.
+      is_light: whether each problem keeps one solution of each label and no optimization tests.
     """
     shutil.rmtree(output / NAME, ignore_errors=True)
     builder = Builder(
@@ -100,6 +115,8 @@ def prepare_dataset(
         records_directory=str(records_directory),
         splits=splits,
         about=about,
+        pools=pools,
+        is_light=is_light,
     )
     tfds.disable_progress_bar()
     # The library announces its steps on standard output, which belongs to the tables of the job.
@@ -108,6 +125,21 @@ def prepare_dataset(
     directory = pathlib.Path(builder.data_path)
     add_split_views(directory)
     return directory
+
+
+def light_variant(problem: Problem) -> Problem:
+    """Return the problem with one correct and one incorrect solution and without optimization tests.
+
+    App. B.6, "Corpus variants used in our experiments": for work on code that reads the dataset, not for training.
+    """
+    kept = [k for k, test in enumerate(problem.tests) if test.kind != TestKind.OPTIMIZATION]
+    timings = problem.timed.take(kept, axis=0).take(range(min(1, len(problem.correct))), axis=1)
+    return dataclasses.replace(
+        problem,
+        solutions=problem.correct[:1] + problem.incorrect[:1],
+        tests=tuple(problem.tests[k] for k in kept),
+        timings=timings,
+    )
 
 
 def add_split_views(directory: pathlib.Path) -> None:

@@ -44,8 +44,13 @@ def example_features() -> tfds.features.FeaturesDict:
     )
 
 
-def example_of(problem: Problem) -> dict[str, object]:
-    """The example of a timed problem; references are its surviving correct solutions in stored order."""
+def example_of(problem: Problem, *, has_incorrect: bool = True) -> dict[str, object]:
+    """Return the example of a finished problem; references are its surviving correct solutions in stored order.
+
+    Args:
+      problem: a problem with timings.
+      has_incorrect: whether the incorrect programs stay; they are no training data.
+    """
     return {
         "id": problem.id,
         "source": problem.source,
@@ -63,7 +68,7 @@ def example_of(problem: Problem) -> dict[str, object]:
         "reference_id": _texts([one.id for one in problem.correct]),
         "reference_program": _texts([one.program for one in problem.correct]),
         "reference_speed_class": _texts([one.speed_class for one in problem.correct]),
-        "incorrect_program": _texts([one.program for one in problem.incorrect]),
+        "incorrect_program": _texts([one.program for one in problem.incorrect if has_incorrect]),
         "duration_s": problem.timed.duration_s,
         "std_s": problem.timed.std_s,
         "runs": problem.timed.runs,

@@ -9,6 +9,7 @@ import tensorflow_datasets as tfds
 
 from beam_pipelines import storage
 from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
+from beam_pipelines.records import Test
 from tests.beam_pipelines import planted
 
 
@@ -50,6 +51,32 @@ def test_an_example_holds_what_was_recorded(directory):
     assert row["test_kind"].dtype == np.int8
     assert row["measured_under"] == b'{"host": "here"}'
     assert len(rows["planted/b"]["incorrect_program"]) == 0
+
+
+def test_training_splits_hold_no_incorrect_programs(directory):
+    builder = tfds.builder_from_directory(directory)
+    assert all(len(row["incorrect_program"]) == 0 for row in builder.as_data_source(split="filterable"))
+    assert all(len(row["incorrect_program"]) == 1 for row in builder.as_data_source(split="non_filterable"))
+
+
+def test_the_light_variant_has_one_solution_a_label_and_no_optimization_tests(tmp_path):
+    tests = (*planted.problem().tests, Test(2, "9\n", "9\n", "g"))
+    storage.write_record(planted.timed("a", tests=tests), directory=str(tmp_path / "r"))
+    light = dmc_optim.prepare_dataset(
+        tmp_path, records_directory=tmp_path / "r", splits={"planted/a": "non_filterable"}, is_light=True
+    )
+    (row,) = tfds.builder_from_directory(light).as_data_source(split="non_filterable")
+    assert (row["test_kind"].tolist(), row["duration_s"].shape) == ([0, 0], (2, 1))
+    assert (len(row["reference_program"]), len(row["incorrect_program"])) == (1, 1)
+
+
+def test_pools_are_further_splits_of_the_same_problems(tmp_path):
+    for name in "abcd":
+        storage.write_record(planted.timed(name), directory=str(tmp_path / "r"))
+    pools = {"pool_mixed": {"planted/a", "planted/d"}, "pool_filterable": set()}
+    path = dmc_optim.prepare_dataset(tmp_path, records_directory=tmp_path / "r", splits=planted.SPLITS, pools=pools)
+    assert ids(path, "pool_mixed") == {"planted/a", "planted/d"}
+    assert "pool_filterable" not in tfds.builder_from_directory(path).info.splits
 
 
 READER = """

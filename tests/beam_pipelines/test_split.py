@@ -4,7 +4,15 @@ from collections import Counter
 
 import pytest
 
-from beam_pipelines.stages.split import RL_TEST, RL_TRAIN, SplitCandidate, assign_splits, largest_remainder
+from beam_pipelines.dmc_optim.splits import (
+    NON_FILTERABLE,
+    RL_TEST,
+    RL_TRAIN,
+    SplitCandidate,
+    assign_splits,
+    largest_remainder,
+    training_pools,
+)
 
 
 def members(count, *, categories=("a", "b", "c")):
@@ -55,3 +63,15 @@ def test_largest_remainders_add_up_and_stay_within_one_of_their_share(total):
 
 def test_no_problem_at_all_is_no_split():
     assert assign_splits([], test_share=0.3, seed=0) == {}
+
+
+def test_training_pools_have_one_size_and_the_mixture_the_proportion_of_the_corpus():
+    made = {f"t{n}": RL_TRAIN for n in range(20)} | {f"e{n}": RL_TEST for n in range(5)}
+    made |= {f"n{n}": NON_FILTERABLE for n in range(25)}
+    pools = training_pools(made, size=10, seed=0)
+    assert {name: len(ids) for name, ids in pools.items()} == dict.fromkeys(pools, 10)
+    assert sum(name.startswith("t") for name in pools["pool_mixed"]) == 5
+    assert all(name.startswith("t") for name in pools["pool_filterable"])
+    assert all(name.startswith("n") for name in pools["pool_non_filterable"])
+    assert not any(name.startswith("e") for ids in pools.values() for name in ids), "rl_test is never trained on"
+    assert len(training_pools(made, size=100, seed=0)["pool_mixed"]) == 20

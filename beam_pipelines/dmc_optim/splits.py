@@ -6,11 +6,12 @@ Needs only identities, so that it is decided once for the whole corpus, after ev
 import dataclasses
 import hashlib
 import math
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 
 RL_TRAIN = "rl_train"
 RL_TEST = "rl_test"
+NON_FILTERABLE = "non_filterable"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +45,32 @@ def assign_splits(members: Iterable[SplitCandidate], *, test_share: float, seed:
             left -= len(group) if is_test else 0
             splits |= {member.id: RL_TEST if is_test else RL_TRAIN for member in group}
     return splits
+
+
+def training_pools(splits: Mapping[str, str], *, size: int, seed: int) -> dict[str, frozenset[str]]:
+    """Return three training pools of the same size: what filterability is worth is seen by training on each.
+
+    App. B.9, Table 23: problems of rl_train, problems that are not filterable, and a mixture in the proportion of the
+    whole corpus (478 and 522 of 1,000 in the paper). The pools are smaller than asked for where the corpus is.
+
+    Args:
+      splits: the split of every problem by id.
+      size: problems of each pool at most.
+      seed: orders the problems from which the pools take the first.
+    """
+    counts = Counter(splits.values())
+    ids = sorted(splits, key=lambda name: hashlib.sha256(f"{seed}/pool/{name}".encode()).digest())
+    filterable = [name for name in ids if splits[name] == RL_TRAIN]
+    others = [name for name in ids if splits[name] == NON_FILTERABLE]
+    size = min(size, len(filterable), len(others))
+    all_filterable = counts[RL_TRAIN] + counts[RL_TEST]
+    share = all_filterable / max(1, all_filterable + len(others))
+    mixed = filterable[: round(share * size)] + others[: size - round(share * size)]
+    return {
+        "pool_filterable": frozenset(filterable[:size]),
+        "pool_mixed": frozenset(mixed),
+        "pool_non_filterable": frozenset(others[:size]),
+    }
 
 
 def largest_remainder(sizes: dict[str, int], *, total: int) -> dict[str, int]:
