@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from optimrl_jax.analysis import page, replay_sections, run_sections, score_sections, speed_sections
+from optimrl_jax.analysis import metric_sections, page, replay_sections, run_sections, score_sections, speed_sections
 from optimrl_jax.analysis.sections import Section
 from optimrl_jax.analysis.study import Study, open_studies
 from optimrl_jax.errors import EXIT_USER_ERROR, UserError
@@ -31,6 +31,8 @@ SECTIONS: dict[str, Callable[[Study], Section]] = {
     "win_rates": speed_sections.win_rates,
     "difficulty": speed_sections.difficulty,
     "best_human": speed_sections.best_human,
+    "scalarizations": metric_sections.scalarizations,
+    "metrics": metric_sections.metrics,
     "dynamics": run_sections.dynamics,
     "training_runs": run_sections.training_runs,
     "lengths": run_sections.lengths,

@@ -99,7 +99,8 @@ def comparison_prompt(pair: Pair, *, is_swapped: bool) -> str:
     return (
         "Two correct Python programs solve the same contest problem. Decide which one runs faster on large inputs, and "
         f"why.\n\nProblem:\n{pair.statement}\n\nProgram 1:\n```python\n{first}\n```\n\n"
-        f"Program 2:\n```python\n{second}\n```\n\nFirst compare algorithms, data structures, input and output, and constants. Then end with one JSON "
+        f"Program 2:\n```python\n{second}\n```\n\n"
+        "First compare algorithms, data structures, input and output, and constants. Then end with one JSON "
         'object with these fields:\n"faster": 1, 2 or 0 for no difference\n"category": the main reason, one of\n'
         f'{meanings}\n"kind": "ALGORITHMIC" where the faster program solves the problem in another way, "SUPERFICIAL" '
         'where it does the same thing better\n"complexity": [cost of program 1, cost of program 2] in O notation\n'

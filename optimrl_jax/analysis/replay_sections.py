@@ -206,7 +206,13 @@ def _separation_figure(table: dict[str, np.ndarray]) -> FigureOf:
         ):
             low, mean, high = np.min(values), np.mean(values), np.max(values)
             look = {"color": style.colour(side), "label": label if not index else None, "capsize": 3}
-            axes.bar(index + 0.4 * side - 0.2, mean, 0.36, yerr=[[mean - low], [high - mean]], **look)
+            axes.bar(
+                index + 0.4 * side - 0.2,
+                mean,
+                0.36,
+                yerr=style.whiskers(*(np.array([v]) for v in (mean, low, high))),
+                **look,
+            )
     style.label_ticks(axes, x=list(table), size=8)
     axes.set(ylabel="points of pass@1")
     style.show_legend(axes)

@@ -153,7 +153,7 @@ def lengths(study: Study) -> Section:
         low, middle, high = np.array(points).T
         x = np.arange(len(bands)) + 0.06 * index
         look = {"marker": style.marker(index), "color": style.colour(index), "label": policy.label, "capsize": 2}
-        axes.errorbar(x, middle, yerr=[middle - low, high - middle], **look)
+        axes.errorbar(x, middle, yerr=style.whiskers(middle, low, high), **look)
     style.label_ticks(axes, x=[str(band) for band in bands], size=8)
     axes.set(xlabel="difficulty", ylabel="completion, tokens")
     style.show_legend(axes)

@@ -150,7 +150,7 @@ def _bars(study: Study, k: int) -> FigureOf:
         mean, low, high = (np.array([row[name] for row in rows]) for name in ("percent", "low", "high"))
         x = np.arange(len(study.taus)) + (position - (len(policies) - 1) / 2) * width
         look = {"label": policy.label, "color": style.colour(position), "capsize": 2}
-        axes.bar(x, mean, width * 0.92, yerr=[mean - low, high - mean], **look)
+        axes.bar(x, mean, width * 0.92, yerr=style.whiskers(mean, low, high), **look)
     style.label_ticks(axes, x=[f"p{tau:g}" for tau in study.taus], size=8)
     axes.set(xlabel="no slower than this percentile of the references", ylabel=f"pass@{k}, %", ylim=(0, 105))
     style.show_legend(axes)

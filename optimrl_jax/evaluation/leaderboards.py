@@ -56,13 +56,13 @@ def fit_affine(stored_s: np.ndarray, fresh_s: np.ndarray) -> DriftFit:
     relative = (fitted(stored_s) - fresh_s) / np.maximum(fresh_s, 1e-6)
     return DriftFit(
         map=fitted,
-        spearman=rank_correlation(stored_s, fresh_s),
+        spearman=spearman_rho(stored_s, fresh_s),
         relative_rmse=float(np.sqrt(np.mean(relative**2))),
         pairs=stored_s.size,
     )
 
 
-def rank_correlation(left: np.ndarray, right: np.ndarray) -> float:
+def spearman_rho(left: np.ndarray, right: np.ndarray) -> float:
     """Correlate ranks, in [-1, 1] with average ranks for ties; nan where one side does not vary."""
     if min(np.size(left), np.size(right)) < 2 or min(np.ptp(values) for values in (left, right)) == 0:
         return float("nan")

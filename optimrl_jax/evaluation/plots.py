@@ -21,7 +21,13 @@ def pass_bars(path: pathlib.Path, scores: Mapping[str, Scores], *, k: int, probl
         mean, low, high = (np.asarray(values) for values in cells)
         x = np.arange(len(row)) + (position - (len(scores) - 1) / 2) * width
         axes.bar(
-            x, mean, width * 0.92, label=policy, color=style.colour(position), yerr=[mean - low, high - mean], capsize=2
+            x,
+            mean,
+            width * 0.92,
+            label=policy,
+            color=style.colour(position),
+            yerr=style.whiskers(mean, low, high),
+            capsize=2,
         )
         axes.set_xticks(np.arange(len(row)), list(row))
     axes.set(

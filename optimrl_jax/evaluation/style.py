@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -30,6 +31,11 @@ def new_figure(width: float = 6.4, height: float = 3.8, *, caption: str = "") ->
     if caption:
         figure.supxlabel(caption, fontsize=8, color="0.35")
     return figure
+
+
+def whiskers(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Turn intervals into the lengths that error bars take, `[2, n]`: never negative, whatever rounding says."""
+    return np.maximum(0, np.stack([np.subtract(mean, low), np.subtract(high, mean)]))
 
 
 def show_legend(axes: Axes, *, columns: int = 1) -> None:

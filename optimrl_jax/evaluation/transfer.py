@@ -8,7 +8,7 @@ import numpy as np
 from optimrl_jax import environment
 from optimrl_jax.arrays import AffineMap, Execution
 from optimrl_jax.environment import families
-from optimrl_jax.evaluation.leaderboards import rank_correlation
+from optimrl_jax.evaluation.leaderboards import spearman_rho
 from optimrl_jax.evaluation.replay import ProblemGroup, judge_groups
 from optimrl_jax.evaluation.scores import mean_score, pass_per_problem
 
@@ -112,4 +112,4 @@ def leaderboard_agreement(left: np.ndarray, right: np.ndarray) -> float:
     nan where one side does not tell the policies apart.
     """
     means = [block.mean(axis=1) for block in (left, right)]
-    return rank_correlation(*means)
+    return spearman_rho(*means)

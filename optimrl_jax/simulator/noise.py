@@ -38,7 +38,7 @@ class Noise(typing.NamedTuple):
     additive_s: float = 0.0
 
 
-class DurationPairs(typing.NamedTuple):
+class ObservedPairs(typing.NamedTuple):
     """Seconds of both solutions in each trial and test, [trials, n]: what was observed and what was true."""
 
     slower_s: np.ndarray
@@ -47,7 +47,7 @@ class DurationPairs(typing.NamedTuple):
     faster_true_s: np.ndarray
 
 
-def draw_pairs(regime: Regime, noise: Noise, *, trials: int, seed: int, tests: int | None = None) -> DurationPairs:
+def draw_pairs(regime: Regime, noise: Noise, *, trials: int, seed: int, tests: int | None = None) -> ObservedPairs:
     """Draw base durations, test-specific gaps and noise anew in every trial (App. A.3, "Synthetic playground").
 
     d_A = b (1 + GAP/2 + eta_A), d_B = b (1 - GAP/2 + eta_B) with eta ~ N(0, TEST_SPREAD^2).
@@ -60,23 +60,23 @@ def draw_pairs(regime: Regime, noise: Noise, *, trials: int, seed: int, tests: i
         seconds * (1 + draw.normal(0, noise.multiplicative, shape)) + draw.normal(0, noise.additive_s, shape)
         for seconds in true_s
     ]
-    return DurationPairs(*observed_s, *true_s)
+    return ObservedPairs(*observed_s, *true_s)
 
 
-def win_rate_credit(found: DurationPairs) -> np.ndarray:
+def win_rate_credit(found: ObservedPairs) -> np.ndarray:
     """Credit 1 where B wins more tests than A, 1/2 for as many, 0 for fewer; [trials] (Eq. 5)."""
     wins = (found.faster_s < found.slower_s).sum(axis=1)
     losses = (found.faster_s > found.slower_s).sum(axis=1)
     return (np.sign(wins - losses) + 1) / 2
 
 
-def timeout_credit(found: DurationPairs, threshold_s: np.ndarray | float) -> np.ndarray:
+def timeout_credit(found: ObservedPairs, threshold_s: np.ndarray | float) -> np.ndarray:
     """Credit 1 where B alone stays within the threshold on all tests, 1/2 where both do or none, else 0 (Eq. 4)."""
     passes = [seconds.max(axis=1) <= threshold_s for seconds in (found.faster_s, found.slower_s)]
     return (passes[0].astype(float) - passes[1] + 1) / 2
 
 
-def oracle_threshold_s(found: DurationPairs) -> np.ndarray:
+def oracle_threshold_s(found: ObservedPairs) -> np.ndarray:
     """The threshold that would part each pair without noise: midway between the two true maxima, [trials] s."""
     return (found.slower_true_s.max(axis=1) + found.faster_true_s.max(axis=1)) / 2
 
@@ -105,7 +105,7 @@ def noise_sweep(regime: Regime, noises: Sequence[Noise], *, trials: int, seed: i
     return _accuracy([draw_pairs(regime, noise, trials=trials, seed=seed) for noise in noises])
 
 
-def _accuracy(points: Sequence[DurationPairs]) -> Accuracy:
+def _accuracy(points: Sequence[ObservedPairs]) -> Accuracy:
     timeout = [timeout_credit(found, oracle_threshold_s(found)).mean() for found in points]
     return Accuracy(np.array(timeout), np.array([win_rate_credit(found).mean() for found in points]))
 

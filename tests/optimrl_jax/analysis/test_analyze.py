@@ -122,6 +122,14 @@ def test_sweeps_follow_the_calibration_and_leave_correctness_alone(output):
     assert slow == sorted(slow, reverse=True)
 
 
+def test_both_scalars_and_the_metrics_are_those_of_the_planted_places(output):
+    """base stands behind two of four references on every test: both scalars are 0.5, mean percentiles 50."""
+    row = one(output, "scalarizations", policy="base")
+    assert (row["samples"], row["mean_difference"]) == (12, 0.0)
+    mean = one(output, "metrics", metric="mean_percentile")
+    assert (mean["within_problem_std"], mean["undefined_share"]) == (0.0, 0.0)
+
+
 def test_pairs_to_read_name_both_programs(output):
     row = table(output, "cases", policy="fast")[0]
     assert row["baseline_program"].startswith("# base")

@@ -37,9 +37,9 @@ def test_arrays_that_do_not_pair_up_are_refused():
 
 
 def test_rank_correlation_by_hand():
-    assert leaderboards.rank_correlation(np.array([1.0, 2, 3, 4]), np.array([10.0, 20, 40, 30])) == pytest.approx(0.8)
-    assert leaderboards.rank_correlation(np.array([1.0, 1, 2]), np.array([5.0, 5, 9])) == pytest.approx(1.0)
-    assert np.isnan(leaderboards.rank_correlation(np.ones(4), np.arange(4.0)))
+    assert leaderboards.spearman_rho(np.array([1.0, 2, 3, 4]), np.array([10.0, 20, 40, 30])) == pytest.approx(0.8)
+    assert leaderboards.spearman_rho(np.array([1.0, 1, 2]), np.array([5.0, 5, 9])) == pytest.approx(1.0)
+    assert np.isnan(leaderboards.spearman_rho(np.ones(4), np.arange(4.0)))
 
 
 def test_each_leaderboard_says_seconds_and_calibration():

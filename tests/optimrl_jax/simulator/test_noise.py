@@ -43,7 +43,7 @@ def test_multiplicative_noise_adds_in_variance_for_both_regimes_alike():
 
 def test_decisions_by_hand():
     """B takes 1 and 3 s, A 2 and 2 s: a draw by wins; B alone breaks 2.5 s; nobody breaks 4 s."""
-    found = noise.DurationPairs(
+    found = noise.ObservedPairs(
         np.array([[2.0, 2.0]]), np.array([[1.0, 3.0]]), np.array([[2.0, 2.0]]), np.array([[1.0, 3.0]])
     )
     assert noise.win_rate_credit(found) == 0.5

@@ -1,4 +1,4 @@
-"""The notebooks of the simulator run from top to bottom, with small numbers in their cell tagged `parameters`."""
+"""The notebooks run from top to bottom, with small numbers in their cell tagged `parameters`."""
 
 import pathlib
 
@@ -11,6 +11,8 @@ SMALL = {
     "simulator": "PROBLEMS, TESTS, REFERENCES = 12, 8, 9\nSTEPS, WINDOW = 30, 5",
     "reward_shapes": "POINTS = 21",
     "noise_study": "TRIALS = 30",
+    "evaluation": "PROBLEMS, TESTS, REFERENCES = 6, 5, 6",
+    "calibration": "PROBLEMS, TESTS, PROGRAMS = 4, 5, 6",
 }
 
 
@@ -28,6 +30,7 @@ def test_the_notebook_runs_and_shows_figures(name):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_notebook_is_stored_without_outputs(name):
+def test_the_notebook_installs_what_is_missing_and_is_stored_without_outputs(name):
     book = nbformat.read(ROOT / "colabs" / f"{name}.ipynb", as_version=4)
     assert not any(cell.get("outputs") for cell in book.cells)
+    assert "install" in book.cells[1].metadata.get("tags", [])
