@@ -19,7 +19,7 @@ from tests.benchmarks import readme
 PAGES = sorted(
     path
     for path in source.ROOT.rglob("*.md")
-    if not {".venv", "runs", "build", ".hypothesis"} & set(path.relative_to(source.ROOT).parts)
+    if not {".venv", ".ecosystem", "runs", "build", ".hypothesis"} & set(path.relative_to(source.ROOT).parts)
 )
 LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#]+)(?:#[^)]*)?\)")
 SECTIONS = [field for field in dataclasses.fields(Settings) if dataclasses.is_dataclass(field.type)]

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 
+import httpx
 import jax
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ from optimrl_jax.data import prompts, stream
 from optimrl_jax.grpo.loop import Learner, SyncRollouts, TrainingLoop
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.actor import Actor, Sampler
+from optimrl_jax.settings import EngineSettings
 from optimrl_jax.training import workdir
 from tests.optimrl_jax.grpo.groups import SETTINGS
 from tests.optimrl_jax.grpo.stored import DATA, MODEL, POLICY, RECORDS, TOKENIZER, Stopped, StoredExecutor
+from tests.optimrl_jax.serving.served import served
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -27,10 +30,10 @@ def compiled_once(tmp_path_factory):
     jax.config.update("jax_persistent_cache_min_compile_time_secs", before[1])
 
 
-def run(directory, *, stops_at: int = 0, data=DATA, **grpo):
+def run(directory, *, stops_at: int = 0, data=DATA, engine=EngineSettings(), **grpo):  # noqa: B008 - frozen
     directory.mkdir(exist_ok=True)
     recipe = dataclasses.replace(SETTINGS.grpo, checkpoint_every=2, **grpo)
-    settings = dataclasses.replace(SETTINGS, data=data, grpo=recipe)
+    settings = dataclasses.replace(SETTINGS, data=data, grpo=recipe, engine=engine)
     executor = StoredExecutor(stops_at)
     judge = rewarder.Rewarder(RECORDS, settings)
     learner = Learner(POLICY.params, MODEL, settings)
@@ -63,6 +66,16 @@ def test_staleness_follows_from_how_far_the_actor_works_ahead(tmp_path):
 def test_too_stale_groups_are_dropped_and_reported(tmp_path):
     _, lines = run(tmp_path, ahead=2, max_staleness=1)
     assert [line["stale_share"] for line in lines] == [0, 0, 1, 1, 1, 1]
+
+
+def test_an_engine_elsewhere_samples_with_the_weights_of_every_step(tmp_path):
+    with served() as url:
+        _, lines = run(tmp_path, engine=EngineSettings(model="tiny"), sampler=url, steps=3)
+        assert httpx.get(f"{url}/policy").json() == {"version": 2}
+    assert [line["staleness"] for line in lines] == [0, 0, 0]
+    # The engine decodes token by token what the learner scores at once: the same numbers but for rounding.
+    assert all(0 <= line["sampler_mismatch"] < 1e-4 for line in lines)
+    assert {line["truncated_share"] for line in lines} == {0}
 
 
 def test_a_sampler_gives_the_same_programs_for_a_statement_whoever_comes_with_it():

@@ -1,46 +1,25 @@
 """Rollouts from an engine elsewhere: our own server, over HTTP, with weights that are pushed to it."""
 
-import contextlib
 import dataclasses
-import threading
-import time
 
 import jax
 import numpy as np
 import pytest
-import uvicorn
 
 from optimrl_jax.data import prompts
 from optimrl_jax.errors import UserError
 from optimrl_jax.model.generation import sampling
 from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.rollout.engine_client import EngineSampler, push_hook, push_weights
-from optimrl_jax.serving import api
-from optimrl_jax.serving.engine import Engine
-from optimrl_jax.serving.weights import WeightReceiver
 from optimrl_jax.settings import EngineSettings
 from tests.optimrl_jax.grpo.groups import SETTINGS
 from tests.optimrl_jax.grpo.stored import DATA, POLICY, RECORDS
 from tests.optimrl_jax.model import tiny
+from tests.optimrl_jax.serving.served import served
 
 ENGINE = EngineSettings(model="tiny", requests=2, timeout_s=60.0)
 PROMPTS = [prompts.encode_prompt(POLICY.tokenizer, record.statement) for record in RECORDS]
 KEYS = sampling.row_keys(jax.random.key(0), np.arange(2 * len(PROMPTS)))
-
-
-@contextlib.contextmanager
-def served(policy=POLICY):
-    engine = Engine(policy, DATA, rows=4)
-    app = api.create_app(engine, name="tiny", weights=WeightReceiver(engine))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
-    server.should_exit = True
-    thread.join()
-    engine.close()
 
 
 def sampler(url, data=DATA):
