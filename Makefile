@@ -9,7 +9,7 @@ TESTS ?= tests
 # quickstart_opt_only.
 CONFIG ?= quickstart
 
-.PHONY: setup lint types test quickstart sandbox-image compiler
+.PHONY: setup lint types test test-ecosystem quickstart sandbox-image compiler
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -39,6 +39,11 @@ ifeq ($(TESTS),tests)
 else
 	$(RUN_PYTHON) -m pytest $(TESTS)
 endif
+
+# What other people's software makes of ours: trainers, clients, readers of weights. Each has an environment in
+# runs/ecosystem, which is kept; one whose packages cannot be had is skipped with the reason.
+test-ecosystem: $(STAMP)
+	OPTIMRL_ECOSYSTEM=1 $(RUN_PYTHON) -m pytest tests/ecosystem -rs
 
 # The image of the container backend: by Dockerfile where a registry answers, by debootstrap where none does.
 sandbox-image:
