@@ -16,7 +16,10 @@ from collections.abc import Iterable
 
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
+
+# The pure part computes on NumPy arrays and on JAX arrays alike: what flows through it may be either.
+Array: typing.TypeAlias = jax.Array | np.ndarray
 
 # The service stops every run here; a recorded timeout counts as this long (App. C.1, "CES setup", and App. D.1).
 CAP_S = 10.0

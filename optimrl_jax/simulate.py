@@ -7,6 +7,7 @@ import dataclasses
 import pathlib
 import sys
 import time
+import typing
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class SweepResult:
 def main(job: Job) -> None:
     """Write `configurations.parquet`, plots and `summary.json` into the workdir."""
     started_s = time.monotonic()
-    settings: SimulatorSettings = job.settings
+    settings = typing.cast(SimulatorSettings, job.settings)
     score_file = pathlib.Path(settings.online_scores) if settings.online_scores else report.PAPER_SCORES
     labels, names, scores = report.read_scores(score_file)
     groups = load_problems(settings.problems, seed=settings.seed)

@@ -212,7 +212,7 @@ class AsyncRollouts:
     def _figures(self, *, taken: int, stale: int, idle_s: float) -> dict[str, float]:
         """Figures since the last step; counts of lost actors and refused work are those of this start."""
         now_s = time.monotonic()
-        counts = dict(self.work_queue.counts)
+        counts = {name: float(count) for name, count in self.work_queue.counts.items()}
         since = {name: counts.get(name, 0.0) - self._before.get(name, 0.0) for name in counts}
         elapsed_s, self._taken_s, self._before = now_s - self._taken_s, now_s, counts
         actor_s = max(elapsed_s * max(1, self._present()), 1e-9)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
+from optimrl_jax.arrays import Array
 from optimrl_jax.errors import SettingsError
 
 
@@ -25,11 +26,11 @@ class Packed(typing.NamedTuple):
       per_token: what else belongs to each token (loss weights, advantages, log-probabilities), 0 in padding.
     """
 
-    tokens: Int[np.ndarray, "m s t"]
-    positions: Int[np.ndarray, "m s t"]
-    segments: Int[np.ndarray, "m s t"]
-    suffixes: Int[np.ndarray, "m s t"]
-    per_token: dict[str, Float[np.ndarray, "m s t"]]
+    tokens: Int[Array, "m s t"]
+    positions: Int[Array, "m s t"]
+    segments: Int[Array, "m s t"]
+    suffixes: Int[Array, "m s t"]
+    per_token: dict[str, Float[Array, "m s t"]]
 
 
 class PrefixGroup(typing.NamedTuple):

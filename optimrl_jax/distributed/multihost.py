@@ -7,7 +7,6 @@ anything.
 import atexit
 import contextlib
 import dataclasses
-import functools
 import logging
 import os
 import pathlib
@@ -91,11 +90,19 @@ def check_even_shares(settings: Settings, *, shared: Sequence[str]) -> None:
     processes: ProcessSettings = settings.processes
     if processes.index >= processes.count:
         raise SettingsError(f"processes.index = {processes.index}: expected less than processes.count")
-    values = {name: functools.reduce(getattr, name.split("."), settings) for name in ("data.micro_rows", *shared)}
+    values: dict[str, int] = {name: _value_of(settings, name) for name in ("data.micro_rows", *shared)}
     values["mesh.data * mesh.fsdp"] = settings.mesh.data * settings.mesh.fsdp
     for name, value in values.items():
         if value % processes.count:
             raise SettingsError(f"{name} = {value}: expected a multiple of processes.count = {processes.count}")
+
+
+def _value_of(settings: Settings, name: str) -> int:
+    """Read a whole number of the settings by its dotted name."""
+    value: typing.Any = settings
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
 
 
 def process_index_and_count() -> tuple[int, int]:
@@ -182,7 +189,7 @@ def all_gather_states(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, t
     if jax.process_count() == 1:
         return [codec.WireMessage("state", dict(metadata), dict(arrays))]
     frames = [bytes(frame) for frame in codec.encode_message("state", metadata, arrays)]
-    own = np.frombuffer(msgpack.packb(frames), np.uint8)
+    own = np.frombuffer(typing.cast(bytes, msgpack.packb(frames)), np.uint8)
     # Collectives need one shape: the longest, and how much of it each one filled.
     lengths = multihost_utils.process_allgather(np.int32(len(own)))
     brought = multihost_utils.process_allgather(np.pad(own, (0, int(lengths.max()) - len(own))))

@@ -276,7 +276,8 @@ def shard_rows(params: typing.Any, batch: typing.Any) -> typing.Any:
 
     Without it, every device of the mesh would compute all rows. Raises ValueError where the rows do not divide.
     """
-    return jax.device_put(batch, row_sharding(_mesh_of(params), axis=0)) if row_shares(params) > 1 else batch
+    mesh = _mesh_of(params)
+    return jax.device_put(batch, row_sharding(mesh, axis=0)) if mesh and row_shares(params) > 1 else batch
 
 
 def row_shares(params: typing.Any) -> int:
@@ -285,7 +286,7 @@ def row_shares(params: typing.Any) -> int:
     return math.prod(mesh.shape[axis] for axis in ROWS) if mesh else 1
 
 
-def _mesh_of(params: typing.Any) -> Mesh | None:
+def _mesh_of(params: typing.Any) -> Mesh | AbstractMesh | None:
     placed = getattr(jax.tree.leaves(params)[0], "sharding", None)
     return placed.mesh if isinstance(placed, NamedSharding) and set(ROWS) <= set(placed.mesh.axis_names) else None
 

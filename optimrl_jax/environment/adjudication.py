@@ -9,9 +9,9 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
-from optimrl_jax.arrays import CAP_S, GATE_MARGIN, Execution, Outcome, References, Status, TestKind, Tests
+from optimrl_jax.arrays import CAP_S, GATE_MARGIN, Array, Execution, Outcome, References, Status, TestKind, Tests
 from optimrl_jax.environment.calibration import calibrated
 from optimrl_jax.environment.confidence import average_outcomes
 from optimrl_jax.environment.families import family_named
@@ -149,9 +149,9 @@ def _rank(
     if environment.leave_one_out:
         members = jnp.arange(jnp.shape(ranked_s)[0])
 
-        def among_others(row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def among_others(row: Array) -> tuple[Array, Array]:
             others = _leave_out(retained, jnp.asarray(own_reference)[row])
-            return rank(others, ranked_s[row][None])[0], others.is_usable.any()
+            return rank(others, ranked_s[row][None])[0], jnp.any(others.is_usable)
 
         q, is_ranked = jax.lax.map(among_others, members)
     else:
@@ -160,21 +160,21 @@ def _rank(
     return (q <= environment.threshold + GATE_MARGIN) | ~is_ranked, q
 
 
-def _restrict(references: References, used: jax.Array) -> References:
+def _restrict(references: References, used: Array) -> References:
     """The references with every test outside `used` made unusable."""
     return _keep_usable(references, references.is_usable & used[..., None])
 
 
-def _leave_out(references: References, own_reference: jax.Array) -> References:
+def _leave_out(references: References, own_reference: Array) -> References:
     """The references with one of them made unusable; -1 leaves them as they are."""
     return _keep_usable(
         references, references.is_usable & (jnp.arange(references.is_usable.shape[-1]) != own_reference)
     )
 
 
-def _keep_usable(references: References, is_usable: jax.Array) -> References:
+def _keep_usable(references: References, is_usable: Array) -> References:
     return references._replace(is_usable=is_usable, duration_s=jnp.where(is_usable, references.duration_s, jnp.inf))
 
 
-def _is_any_of(kind: jax.Array, kinds: frozenset[TestKind]) -> jax.Array:
+def _is_any_of(kind: Array, kinds: frozenset[TestKind]) -> Array:
     return functools.reduce(jnp.logical_or, [jnp.asarray(kind) == one for one in sorted(kinds)])

@@ -5,9 +5,9 @@ they are measured on the live service, whose clock is the scale that references 
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
-from optimrl_jax.arrays import CAP_S, References
+from optimrl_jax.arrays import CAP_S, Array, References
 from optimrl_jax.environment.leaderboard import ordered
 
 

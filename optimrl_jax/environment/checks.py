@@ -1,8 +1,10 @@
 """Says in one line what is wrong with arrays from outside, before they are judged. Plain NumPy; changes nothing."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from optimrl_jax.arrays import CAP_S, Execution, References, Status, TestKind, Tests
+from optimrl_jax.arrays import CAP_S, Array, Execution, References, Status, TestKind, Tests
 
 # A run that is stopped at the cap reports it with the clock's own excess.
 SLACK_S = 0.5
@@ -21,7 +23,7 @@ def check(tests: Tests, references: References, execution: Execution | None = No
       references: `[k, h]`.
       execution: `[r, k]`; None checks the problem alone.
     """
-    tests, references = (_as_numpy(part) for part in (tests, references))
+    tests, references = Tests(*_as_numpy(tests)), References(*_as_numpy(references))
     k, h = _shape("references.duration_s", references.duration_s, axes=2)
     for name, values in {"kind": tests.kind, "characters": tests.characters, "mask": tests.mask}.items():
         _expect_shape(f"tests.{name}", values, (k,))
@@ -36,7 +38,7 @@ def check(tests: Tests, references: References, execution: Execution | None = No
     _expect_seconds("references.duration_s", references.duration_s, usable)
     _expect_seconds("references.std_s", references.std_s, usable)
     if execution is not None:
-        _check_execution(_as_numpy(execution), tests)
+        _check_execution(Execution(*_as_numpy(execution)), tests)
 
 
 def check_tau(tau: float) -> float:
@@ -56,38 +58,38 @@ def _check_execution(execution: Execution, tests: Tests) -> None:
     _expect_seconds("execution.duration_s", execution.duration_s, was_run)
 
 
-def _as_numpy(part: tuple) -> tuple:
-    return type(part)(*(np.asarray(values) for values in part))
+def _as_numpy(part: Iterable[Array]) -> list[np.ndarray]:
+    return [np.asarray(values) for values in part]
 
 
-def _shape(name: str, values: np.ndarray, *, axes: int) -> tuple[int, ...]:
+def _shape(name: str, values: Array, *, axes: int) -> tuple[int, ...]:
     if values.ndim != axes:
         raise ValueError(f"{name} of shape {values.shape}: expected {axes} axes")
     return values.shape
 
 
-def _expect_shape(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
+def _expect_shape(name: str, values: Array, shape: tuple[int, ...]) -> None:
     if values.shape != shape:
         raise ValueError(f"{name} of shape {values.shape}: expected {shape}")
 
 
-def _expect_bool(name: str, values: np.ndarray) -> None:
+def _expect_bool(name: str, values: Array) -> None:
     if values.dtype != bool:
         raise ValueError(f"{name} of type {values.dtype}: expected bool")
 
 
-def _expect_code(name: str, values: np.ndarray, codes: type[TestKind] | type[Status]) -> None:
+def _expect_code(name: str, values: Array, codes: type[TestKind] | type[Status]) -> None:
     meaning = ", ".join(f"{code:d} {code.name.lower()}" for code in codes)
     _expect(name, values, np.isin(values, list(codes)), f"one of {meaning}")
 
 
-def _expect_seconds(name: str, values: np.ndarray, counts: np.ndarray) -> None:
+def _expect_seconds(name: str, values: Array, counts: Array) -> None:
     _expect(name, values, ~counts | np.isfinite(values), "a finite number of seconds")
     _expect(name, values, ~counts | (values >= 0), "seconds that are not negative")
     _expect(name, values, ~counts | (values <= CAP_S + SLACK_S), f"at most the cap of {CAP_S:g} s")
 
 
-def _expect(name: str, values: np.ndarray, is_fine: np.ndarray, expected: str) -> None:
+def _expect(name: str, values: Array, is_fine: Array, expected: str) -> None:
     is_fine = np.broadcast_to(is_fine, values.shape)
     if not is_fine.all():
         where = np.unravel_index(np.argmin(is_fine), values.shape)

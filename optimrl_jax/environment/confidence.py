@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from optimrl_jax.arrays import CAP_S, Execution, Outcome, References, Status
+from optimrl_jax.arrays import CAP_S, Array, Execution, Outcome, References, Status
 
 JudgeOnce = Callable[[References, Execution], Outcome]
 
@@ -39,7 +39,7 @@ def coefficient_of_variation(references: References) -> Float[Array, " k"]:
     return std_s / jnp.maximum(duration_s, SHORTEST_S)
 
 
-def redraw(references: References, execution: Execution, key: jax.Array) -> tuple[References, Execution]:
+def redraw(references: References, execution: Execution, key: Array) -> tuple[References, Execution]:
     """Draw what the same programs might have measured: every duration with a normal error of its deviation.
 
     References have their own stored `std_s`; a candidate, run once, has the coefficient of variation of the test.
@@ -60,7 +60,7 @@ def redraw(references: References, execution: Execution, key: jax.Array) -> tupl
 
 
 def redrawn_outcomes(
-    judge: JudgeOnce, references: References, execution: Execution, *, key: jax.Array, draws: int
+    judge: JudgeOnce, references: References, execution: Execution, *, key: Array, draws: int
 ) -> Outcome:
     """Judge `draws` redrawn measurements: every field of the outcome is `[draws, r]`, for spreads and quantiles."""
     judge_draw = jax.vmap(lambda draw_key: judge(*redraw(references, execution, draw_key)))
@@ -80,7 +80,7 @@ def average_outcomes(judge: JudgeOnce, references: References, execution: Execut
     return Outcome(found.c[0], found.c_strict[0], found.g.mean(axis=0), found.q.mean(axis=0), found.is_valid[0])
 
 
-def _with_error(duration_s: jax.Array, std_s: jax.Array, key: jax.Array) -> jax.Array:
+def _with_error(duration_s: Array, std_s: Array, key: Array) -> Array:
     noisy_s = duration_s + std_s * jax.random.normal(key, jnp.shape(duration_s))
     is_timed = (jnp.asarray(duration_s) > 0) & (jnp.asarray(duration_s) < CAP_S)
     return jnp.where(is_timed, jnp.clip(noisy_s, SHORTEST_S, CAP_S), duration_s)

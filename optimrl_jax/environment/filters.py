@@ -5,9 +5,9 @@ the pool) and the family's number, and returns `[k]` booleans; none of them look
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Bool
 
-from optimrl_jax.arrays import References, Tests
+from optimrl_jax.arrays import Array, References, Tests
 from optimrl_jax.environment.calibration import aggregate_duration
 
 # Keeps a hair of float32 from turning 30 % of 10 tests into two.

@@ -14,7 +14,9 @@ import typing
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
+
+from optimrl_jax.arrays import Array
 
 # Candidates compared with the whole pool at once: bounds the memory of a leaderboard at this many rows of references.
 CHUNK = 256
@@ -115,7 +117,7 @@ def board_of(half_places: Int[Array, "k h"], duration_s: Float[Array, "k h"]) ->
 
 def mean_of(half_places: Int[Array, "k r"], board: Board) -> Mean:
     """Average candidates' places, `[r]`, from twice their place on each test with usable references."""
-    return _sum_places(half_places, board.is_usable.any(axis=-1, keepdims=True), board.is_usable)
+    return _sum_places(half_places, jnp.any(board.is_usable, axis=-1, keepdims=True), board.is_usable)
 
 
 def positions(board: Board, candidate_s: Float[Array, "r k"], mean: Mean, *, ties: str) -> Int[Array, " r"]:
@@ -134,7 +136,7 @@ def positions(board: Board, candidate_s: Float[Array, "r k"], mean: Mean, *, tie
     """
     gains = [_cost_of_places(board, halves) for halves in ((2,) if ties == "first" else (2, 1))]
 
-    def position(candidate: tuple[jax.Array, Mean]) -> jax.Array:
+    def position(candidate: tuple[Array, Mean]) -> Array:
         own_s, own_mean = candidate
         return (_is_ahead(_insert(board, own_s, gains=gains), own_mean) & (board.mean.tests > 0)).sum()
 
@@ -150,29 +152,29 @@ def _bits(k: int, h: int) -> int:
     return max(0, min(30 - 2 * (k - 1).bit_length(), 29 - h.bit_length()))
 
 
-def _participants(is_usable: jax.Array) -> jax.Array:
+def _participants(is_usable: Array) -> Array:
     """References of each test, [k, 1]: with the candidate, those it is compared with."""
     return jnp.maximum(is_usable.sum(axis=-1, keepdims=True), 1)
 
 
-def _in_units(halves: jax.Array, is_usable: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _in_units(halves: Array, is_usable: Array) -> tuple[Array, Array]:
     """halves / (2 participants) in units: (whole, rest in [0, 1))."""
     whole, rest = jnp.divmod(halves << _bits(*is_usable.shape), 2 * _participants(is_usable))
     return whole, rest / (2 * _participants(is_usable))
 
 
-def _sum_places(halves: jax.Array, counts: jax.Array, is_usable: jax.Array) -> Mean:
+def _sum_places(halves: Array, counts: Array, is_usable: Array) -> Mean:
     whole, rest = (jnp.where(counts, part, 0).sum(axis=0) for part in _in_units(halves, is_usable))
     return Mean(whole, rest, jnp.broadcast_to(counts.sum(axis=0), whole.shape))
 
 
-def _cost_of_places(board: Board, halves: int) -> tuple[jax.Array, jax.Array]:
+def _cost_of_places(board: Board, halves: int) -> tuple[Array, Array]:
     """What falling back by so many half places adds to a mean on each test, [k] each."""
     whole, rest = _in_units(jnp.full_like(_participants(board.is_usable), halves), board.is_usable)
     return whole[:, 0], rest[:, 0]
 
 
-def _insert(board: Board, candidate_s: Float[Array, " k"], *, gains: list[tuple[jax.Array, jax.Array]]) -> Mean:
+def _insert(board: Board, candidate_s: Float[Array, " k"], *, gains: list[tuple[Array, Array]]) -> Mean:
     """The references' means after one candidate was inserted: those it beats fall back by one, tied ones by half."""
 
     def insert_into_test(mean: Mean, test) -> tuple[Mean, None]:

@@ -6,9 +6,9 @@ test has nothing to derive a limit from and is left out.
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from optimrl_jax.arrays import References
+from optimrl_jax.arrays import Array, References
 from optimrl_jax.environment.calibration import percentile
 from optimrl_jax.environment.leaderboard import faster_and_tied, mean_rank_order, ordered
 

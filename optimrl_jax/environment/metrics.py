@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
-from optimrl_jax.arrays import References
+from optimrl_jax.arrays import Array, References
 from optimrl_jax.environment.calibration import percentile
 from optimrl_jax.environment.leaderboard import ordered
 from optimrl_jax.environment.ranking import per_test_percentile
@@ -44,7 +44,7 @@ class MeasuredCandidate(typing.NamedTuple):
 class Metric:
     """A score and its direction."""
 
-    score: Callable[[MeasuredCandidate], jax.Array]
+    score: Callable[[MeasuredCandidate], Array]
     is_higher_better: bool = False
 
 
@@ -71,7 +71,7 @@ def ranking_metrics(
     difficulty_s = percentile(ordered(pool_s), references.is_usable.sum(axis=-1), 50.0)
     percentiles = 100 * per_test_percentile(references, jnp.asarray(duration_s), ties="average")
 
-    def scores(own_s: jax.Array, is_own: jax.Array, of_tests: jax.Array) -> dict[str, jax.Array]:
+    def scores(own_s: Array, is_own: Array, of_tests: Array) -> dict[str, Array]:
         is_used = is_own & references.is_usable.any(axis=-1)
         measured = MeasuredCandidate(own_s, is_used, of_tests, references, difficulty_s)
         return {name: metric.score(measured) for name, metric in METRICS.items()}
@@ -79,29 +79,29 @@ def ranking_metrics(
     return jax.vmap(scores)(jnp.asarray(duration_s), jnp.asarray(is_measured), percentiles)
 
 
-def percentile_among(value: jax.Array, others: jax.Array, *, is_member: jax.Array) -> jax.Array:
+def percentile_among(value: Array, others: Array, *, is_member: Array) -> Array:
     """Rank a value put among others: Pi(z, A) in 0..100, average ties (App. D.3); nan if either is undefined."""
     faster = (is_member & (others < value)).sum()
     tied = (is_member & (others == value)).sum()
     return jnp.where(is_member.any() & jnp.isfinite(value), 100 * (faster + tied / 2) / is_member.sum(), jnp.nan)
 
 
-def masked_mean(values: jax.Array, is_used: jax.Array) -> jax.Array:
+def masked_mean(values: Array, is_used: Array) -> Array:
     """Average where used; nan where nothing is."""
     return jnp.where(is_used, values, 0.0).sum() / jnp.where(is_used.any(), is_used.sum(), jnp.nan)
 
 
-def masked_median(values: jax.Array, is_used: jax.Array) -> jax.Array:
+def masked_median(values: Array, is_used: Array) -> Array:
     """Take the median where used; nan where nothing is."""
     return jnp.nanmedian(jnp.where(is_used, values, jnp.nan))
 
 
-def summarize_percentiles(measured: MeasuredCandidate, *, summary: Callable) -> jax.Array:
+def summarize_percentiles(measured: MeasuredCandidate, *, summary: Callable) -> Array:
     """Summarize per-test percentiles by their mean or median."""
     return summary(measured.percentile, measured.is_used)
 
 
-def trimmed_mean(measured: MeasuredCandidate) -> jax.Array:
+def trimmed_mean(measured: MeasuredCandidate) -> Array:
     """Average percentiles without the max(1, floor(|T|/10)) lowest and highest."""
     tests = measured.is_used.sum()
     cut = jnp.maximum(1, tests // 10)
@@ -110,7 +110,7 @@ def trimmed_mean(measured: MeasuredCandidate) -> jax.Array:
     return jnp.where(tests >= FEWEST_TESTS, masked_mean(measured.percentile, kept), jnp.nan)
 
 
-def log_mean(measured: MeasuredCandidate) -> jax.Array:
+def log_mean(measured: MeasuredCandidate) -> Array:
     """Average percentiles of log-durations.
 
     Ranks keep their order under the logarithm: this is the mean percentile over tests with a positive duration.
@@ -118,20 +118,20 @@ def log_mean(measured: MeasuredCandidate) -> jax.Array:
     return masked_mean(measured.percentile, measured.is_used & (measured.duration_s > 0))
 
 
-def top_share(measured: MeasuredCandidate, *, percent: float) -> jax.Array:
+def top_share(measured: MeasuredCandidate, *, percent: float) -> Array:
     """Count the tests on which the candidate lands below that percentile, in percent: higher is better."""
     return 100 * masked_mean(measured.percentile < percent, measured.is_used)
 
 
-def total_duration(measured: MeasuredCandidate) -> jax.Array:
+def total_duration(measured: MeasuredCandidate) -> Array:
     """Rank the candidate's total seconds among the totals of references, each over its usable tests of T."""
     usable, duration_s = _on_used_tests(measured)
     totals_s = duration_s.sum(axis=0)
     own_s = jnp.where(measured.is_used, measured.duration_s, 0.0).sum()
-    return percentile_among(own_s, totals_s, is_member=usable.any(axis=0))
+    return percentile_among(own_s, totals_s, is_member=jnp.any(usable, axis=0))
 
 
-def slope(measured: MeasuredCandidate, *, has_intercept: bool) -> jax.Array:
+def slope(measured: MeasuredCandidate, *, has_intercept: bool) -> Array:
     """Rank the least-squares slope of seconds over difficulty among the slopes of references (App. D.3).
 
     A slope needs difficulties that differ (with an intercept) or one that is positive (without).
@@ -143,13 +143,13 @@ def slope(measured: MeasuredCandidate, *, has_intercept: bool) -> jax.Array:
     return percentile_among(own, slopes, is_member=jnp.isfinite(slopes))
 
 
-def reference_win_share(measured: MeasuredCandidate, *, summary: Callable) -> jax.Array:
+def reference_win_share(measured: MeasuredCandidate, *, summary: Callable) -> Array:
     """Share the tests, in [0, 1], on which the candidate beats the mean or median reference: higher is better."""
     bar_s = jax.vmap(summary)(measured.references.duration_s, measured.references.is_usable)
     return masked_mean(measured.duration_s < bar_s, measured.is_used)
 
 
-def without_tests(measured: MeasuredCandidate, *, easiest: float, hardest: float, summary: Callable) -> jax.Array:
+def without_tests(measured: MeasuredCandidate, *, easiest: float, hardest: float, summary: Callable) -> Array:
     """Summarize percentiles without a share of the easiest or hardest tests by mean reference seconds."""
     tests = measured.is_used.sum()
     mean_s = jax.vmap(masked_mean)(measured.references.duration_s, measured.references.is_usable)
@@ -161,17 +161,17 @@ def without_tests(measured: MeasuredCandidate, *, easiest: float, hardest: float
     return jnp.where(tests >= FEWEST_TESTS, summary(measured.percentile, kept), jnp.nan)
 
 
-def _places(values: jax.Array, is_used: jax.Array) -> jax.Array:
+def _places(values: Array, is_used: Array) -> Array:
     """Position of each used test in ascending order, earlier tests first among equals; unused ones come last."""
     return jnp.argsort(jnp.argsort(jnp.where(is_used, values, jnp.inf), stable=True))
 
 
-def _on_used_tests(measured: MeasuredCandidate) -> tuple[jax.Array, jax.Array]:
+def _on_used_tests(measured: MeasuredCandidate) -> tuple[Array, Array]:
     usable = measured.references.is_usable & measured.is_used[:, None]
     return usable, jnp.where(usable, measured.references.duration_s, 0.0)
 
 
-def _slope(duration_s: jax.Array, is_used: jax.Array, *, difficulty_s: jax.Array, has_intercept: bool) -> jax.Array:
+def _slope(duration_s: Array, is_used: Array, *, difficulty_s: Array, has_intercept: bool) -> Array:
     """Least-squares slope over the used tests; nan where it is not determined."""
     difficulty_s = jnp.where(is_used, difficulty_s, 0.0)
     if has_intercept:

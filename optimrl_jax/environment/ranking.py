@@ -4,11 +4,10 @@ App. D.2, "Post-execution ranking". Third stage of an environment: it takes cali
 and never changes either. Every function expects references with +inf where unusable, as `calibrated` leaves them.
 """
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
-from optimrl_jax.arrays import References
+from optimrl_jax.arrays import Array, References
 from optimrl_jax.environment import leaderboard
 from optimrl_jax.environment.leaderboard import faster_and_tied
 
@@ -65,7 +64,7 @@ def qp(references: References, duration_s: Float[Array, "r k"], *, ties: str) ->
     return ahead / jnp.maximum((board.mean.tests > 0).sum(), 1)
 
 
-def _half_places(references: References, duration_s: jax.Array, *, ties: str) -> Int[Array, "k r"]:
+def _half_places(references: References, duration_s: Array, *, ties: str) -> Int[Array, "k r"]:
     """Twice the position of each candidate among the references of each test."""
     faster, tied = faster_and_tied(references.duration_s, jnp.asarray(duration_s).T)
     return 2 * faster + tied if ties == "average" else 2 * faster

@@ -11,9 +11,9 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Bool
 
-from optimrl_jax.arrays import CAP_S, Execution, Status, TestKind, Tests
+from optimrl_jax.arrays import CAP_S, Array, Execution, Status, TestKind, Tests
 
 # Around this many seconds the additional noise on short tests fades.
 SHORT_S = 0.1
@@ -125,7 +125,7 @@ def validate_state(state: ServiceState) -> ServiceState:
     return state
 
 
-def under_state(state: ServiceState, tests: Tests, execution: Execution, *, key: jax.Array) -> Execution:
+def under_state(state: ServiceState, tests: Tests, execution: Execution, *, key: Array) -> Execution:
     """Return the execution as the service would have returned it in `state`; the same for the same key.
 
     A success that reaches the cap of 10 s becomes a timeout. Timeouts, faults and tests that were not run stay.
@@ -156,7 +156,7 @@ def under_state(state: ServiceState, tests: Tests, execution: Execution, *, key:
     return Execution(status, jnp.where(status == Status.TIMEOUT, CAP_S, duration_s))
 
 
-def is_burst(step: int, *, key: jax.Array, share: float, steps: int) -> Bool[Array, ""]:
+def is_burst(step: int, *, key: Array, share: float, steps: int) -> Bool[Array, ""]:
     """Tell whether a burst covers this step: a `share` of all windows of `steps` optimizer steps is one.
 
     Depends on the step alone, so that a resumed run meets the same bursts.

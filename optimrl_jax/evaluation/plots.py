@@ -71,9 +71,9 @@ def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path, *, series: Ma
     figure.savefig(path, dpi=style.DPI)
 
 
-def moving_average(values: Sequence[float], *, window: int) -> np.ndarray:
+def moving_average(points: Sequence[float] | np.ndarray, *, window: int) -> np.ndarray:
     """Average over the last `window` finite values at each position (fewer at the start)."""
-    values = np.asarray(values, float)
+    values = np.asarray(points, float)
     finite = np.isfinite(values)
     totals = np.cumsum(np.concatenate([[0.0], np.where(finite, values, 0.0)]))
     counts = np.cumsum(np.concatenate([[0], finite]))

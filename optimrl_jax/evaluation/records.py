@@ -143,8 +143,8 @@ def content_sha256(record: ProblemRecord) -> str:
         record.test_input,
         record.test_output,
         record.reference_program,
-        hashlib.sha256(np.ascontiguousarray(record.duration_s)).hexdigest(),
-        hashlib.sha256(np.ascontiguousarray(record.status)).hexdigest(),
+        hashlib.sha256(np.asarray(record.duration_s).tobytes()).hexdigest(),
+        hashlib.sha256(np.asarray(record.status).tobytes()).hexdigest(),
     )
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
@@ -193,7 +193,8 @@ def _problem_of(row: dict[str, typing.Any]) -> StoredProblem:
     }
     matrices = {name: arrays[name].reshape(k, h) for name in ("duration_s", "std_s", "status")}
     texts = {name: tuple(row[name]) for name in ("reference_id", "reference_program")}
-    return StoredProblem(**row | arrays | matrices | texts)
+    fields: dict[str, typing.Any] = {**row, **arrays, **matrices, **texts}
+    return StoredProblem(**fields)
 
 
 def _write(path: pathlib.Path, schema: pa.Schema, rows: Sequence[object], facts: dict[str, typing.Any]) -> None:

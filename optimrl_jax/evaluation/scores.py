@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from optimrl_jax.arrays import GATE_MARGIN, Outcome
+from optimrl_jax.arrays import GATE_MARGIN, Array, Outcome
 from optimrl_jax.environment.checks import check_tau
 from optimrl_jax.evaluation.intervals import bootstrap_interval
 
@@ -38,7 +38,7 @@ def pass_at_k(n: np.ndarray, m: np.ndarray, k: int) -> np.ndarray:
     return 1 - missed
 
 
-def counts_at_tau(c_strict: np.ndarray, q_qp: np.ndarray, tau: float) -> np.ndarray:
+def counts_at_tau(c_strict: Array, q_qp: Array, tau: float) -> np.ndarray:
     """Mark the samples that count at p_tau: strictly correct and, below tau = 100, q_QP <= tau/100 (sec. 4).
 
     p100 asks for nothing but correctness. A margin of 1e-6 forgives float32. Raises ValueError unless 0 < tau <= 100.
@@ -48,13 +48,13 @@ def counts_at_tau(c_strict: np.ndarray, q_qp: np.ndarray, tau: float) -> np.ndar
     return is_correct if tau == 100 else is_correct & (np.asarray(q_qp) <= tau / 100 + GATE_MARGIN)
 
 
-def pass_per_problem(is_passing: np.ndarray, is_valid: np.ndarray, k: int) -> np.ndarray:
+def pass_per_problem(is_passing: Array, is_valid: Array, k: int) -> np.ndarray:
     """Compute unbiased pass@k of each problem, `[..., b]`, from samples `[..., b, n]`.
 
     Faulted samples do not take part; a problem with fewer than k valid samples is nan.
     """
-    is_valid = np.broadcast_to(is_valid, np.shape(is_passing))
-    n, m = is_valid.sum(axis=-1), (is_passing & is_valid).sum(axis=-1)
+    counts = np.broadcast_to(np.asarray(is_valid), np.shape(is_passing))
+    n, m = counts.sum(axis=-1), (np.asarray(is_passing) & counts).sum(axis=-1)
     return np.where(n >= k, pass_at_k(np.maximum(n, k), m, k), np.nan)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
-from optimrl_jax.arrays import Rollouts
+from optimrl_jax.arrays import Array, Rollouts
 from optimrl_jax.data import packing
 from optimrl_jax.rollout.groups import Group
 from optimrl_jax.settings import DataSettings, GrpoSettings
@@ -112,12 +112,12 @@ def pack_groups(
         members = range(len(tokens), len(tokens) + int(group.is_valid.sum()))
         groups.append(packing.PrefixGroup(members, prompt_length(group.rollouts) - 1))
         for row in np.flatnonzero(group.is_valid):
-            is_sampled = group.rollouts.is_completion[row]
+            is_sampled = np.asarray(group.rollouts.is_completion[row])
             length = int(np.flatnonzero(is_sampled)[-1]) + 1
-            tokens.append(group.rollouts.tokens[row, :length])
+            tokens.append(np.asarray(group.rollouts.tokens[row, :length]))
             per_token["weight"].append(is_sampled[:length].astype(np.float32))
             per_token["advantage"].append(np.where(is_sampled[:length], group_advantages[row], 0).astype(np.float32))
-            per_token["log_prob"].append(group.rollouts.log_prob[row, :length])
+            per_token["log_prob"].append(np.asarray(group.rollouts.log_prob[row, :length]))
     return packing.pack_sequences(
         tokens,
         per_token,

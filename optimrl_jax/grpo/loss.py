@@ -8,20 +8,18 @@ import typing
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from optimrl_jax.data.packing import Packed
 from optimrl_jax.model import cross_entropy, decoder
 from optimrl_jax.model.cross_entropy import Objective, PerToken, Scores, Sums
 from optimrl_jax.settings import Network
 
-if typing.TYPE_CHECKING:
-    from jaxtyping import Array, Float
-
 # Bound of the log-probability ratio between the policy and the one that sampled: far outside of every clip range.
 MAX_LOG_RATIO = 20.0
 
 
-def supervised(params: decoder.Params, rows: Packed, *, settings: Network) -> tuple["Float[Array, '']", Sums]:
+def supervised(params: decoder.Params, rows: Packed, *, settings: Network) -> tuple[Float[Array, ""], Sums]:
     """Sum the negative log-likelihood of the completion tokens.
 
     Args:
@@ -45,7 +43,7 @@ def clipped_surrogate(
     epsilon_low: float,
     epsilon_high: float,
     importance_cap: float = 0.0,
-) -> tuple["Float[Array, '']", Sums]:
+) -> tuple[Float[Array, ""], Sums]:
     """Sum the clipped surrogate of GRPO (App. F, Eq. 38), without its division by the horizon N.
 
     -sum over sampled tokens of min(ratio A, clip(ratio, 1 - epsilon_low, 1 + epsilon_high) A), where

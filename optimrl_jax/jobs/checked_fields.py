@@ -26,7 +26,14 @@ PERCENT: Check = (lambda value: 0 <= value <= 100, "a percentage")
 TEXTS: Check = (lambda value: all(isinstance(text, str) and text for text in value), "texts that are not empty")
 ANY: Check = (lambda value: True, "")
 
-Kind = typing.TypeVar("Kind")
+
+class HasFields(typing.Protocol):
+    """An instance of a dataclass."""
+
+    __dataclass_fields__: typing.ClassVar[dict[str, dataclasses.Field[typing.Any]]]
+
+
+Kind = typing.TypeVar("Kind", bound=HasFields)
 
 
 def one_of(*choices: object) -> Check:

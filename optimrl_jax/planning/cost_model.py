@@ -149,10 +149,11 @@ def update_flops(
 
 
 def _rows(names: tuple[str, ...], shape: tuple[int, ...]) -> packing.Packed:
-    whole = jax.ShapeDtypeStruct(shape, jnp.int32)
-    return packing.Packed(
-        whole, whole, whole, whole, {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name in names}
-    )
+    def rows() -> packing.Packed:
+        whole = jnp.zeros(shape, jnp.int32)
+        return packing.Packed(whole, whole, whole, whole, {name: jnp.zeros(shape, jnp.float32) for name in names})
+
+    return jax.eval_shape(rows)
 
 
 def _placed(tree: typing.Any, shardings: typing.Any) -> typing.Any:

@@ -6,7 +6,9 @@ rewards in [-1, 1]. Corners: c = -1 is wrong, c_strict = 1 and z = -1 correct an
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
+
+from optimrl_jax.arrays import Array
 
 Signed = Float[Array, "*r"]
 

@@ -1,9 +1,9 @@
 """Raw-duration baselines: seconds added to correctness, without any reference (App. D.5, Table 42)."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from optimrl_jax.arrays import CAP_S, Execution, Status, TestKind, Tests
+from optimrl_jax.arrays import CAP_S, Array, Execution, Status, TestKind, Tests
 
 SHORTEST_S = 1e-6
 

@@ -3,7 +3,9 @@
 import functools
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
+
+from optimrl_jax.arrays import Array
 
 # q counts as the bin below where it exceeds a tenth by no more than this.
 BIN_MARGIN = 1e-6

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
-from optimrl_jax.arrays import Execution, Tests
+from optimrl_jax.arrays import Array, Execution, Tests
 from optimrl_jax.environment.service import ServiceState, under_state, validate_state
 from optimrl_jax.rewards.shaping import RewardedOutcome
 
@@ -45,7 +45,7 @@ def replay_state(
     execution: Execution,
     *,
     state: ServiceState,
-    key: jax.Array,
+    key: Array,
     draws: int = 1,
 ) -> ReplayedRewards:
     """Reward recorded executions as if the service had been in `state`, in `draws` independent replays.
@@ -70,7 +70,7 @@ def _replay_jitted(
     tests: Tests,
     execution: Execution,
     state: ServiceState,
-    key: jax.Array,
+    key: Array,
     draws: int,
 ) -> ReplayedRewards:
     judge_draw = jax.vmap(lambda draw_key: judge(under_state(state, tests, execution, key=draw_key)))

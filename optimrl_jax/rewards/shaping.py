@@ -6,10 +6,10 @@ The last step before advantages. Nothing here knows of policies, groups or steps
 import typing
 from collections.abc import Iterable
 
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from optimrl_jax import environment as environments
-from optimrl_jax.arrays import CAP_S, Execution, Outcome, References, Tests
+from optimrl_jax.arrays import CAP_S, Array, Execution, Outcome, References, Tests
 from optimrl_jax.rewards.compositions import COMPOSITIONS
 from optimrl_jax.rewards.naive_duration import NAIVE_COMPOSITIONS, mean_duration, naive_reward
 from optimrl_jax.rewards.quality_maps import QUALITY_MAPS

@@ -92,7 +92,9 @@ class Sampler:
     def _sampled_programs(
         self, completions: sampling.Completions, prompt_ids: Sequence[np.ndarray]
     ) -> list[SampledProgram]:
-        last = np.take_along_axis(completions.tokens, np.maximum(completions.length - 1, 0)[:, None], axis=1)[:, 0]
+        last = np.take_along_axis(
+            np.asarray(completions.tokens), np.maximum(completions.length - 1, 0)[:, None], axis=1
+        )[:, 0]
         is_full = completions.length == self._data.completion_tokens
         is_cut = is_full & (last != self._policy.tokenizer.end)
         programs = extract_programs(completions, self._policy.tokenizer, prompt_ids)
@@ -251,8 +253,8 @@ class Actor:
                 longest = self._settings.data.prompt_tokens
                 rollouts = join_rollouts(self._prompts[problem], own, version=sampled.version, longest=longest)
                 judged = self._judge(problem, runs[span], stream=(sampled.batch + place) % 2, batch=sampled.batch)
-                identity = {"problem": np.int32(problem), "batch": np.int32(sampled.batch), "place": np.int32(place)}
-                groups.append(Group(rollouts, *judged, **identity))
+                identity = np.int32(problem), np.int32(sampled.batch), np.int32(place)
+                groups.append(Group(rollouts, *judged, *identity))
                 if self._journal is not None:
                     self._write_down(groups[-1], own, programs[span], runs[span])
         return groups

@@ -62,9 +62,9 @@ class Executor:
         programs are done. A program's failure is a status; a fault of the sandbox is Status.FAULT.
         """
         requests = [self._request(*attempt, kinds=kinds, stops_early=stops_early) for attempt in attempts]
-        asked = [index for index, request in enumerate(requests) if request is not None]
+        asked = {index: request for index, request in enumerate(requests) if request is not None}
         done = _counter(on_result)
-        results = self._client.run_many([requests[index] for index in asked], on_result=done)
+        results = self._client.run_many(list(asked.values()), on_result=done)
         answers = dict(zip(asked, results, strict=True))
         self._warn_of(results)
         return [self._run_of(record, answers.get(index)) for index, (record, _) in enumerate(attempts)]

@@ -8,11 +8,9 @@ import typing
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
-from optimrl_jax.arrays import Rollouts
-
-if typing.TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+from optimrl_jax.arrays import Array, Rollouts
 
 
 class Group(typing.NamedTuple):
@@ -24,13 +22,13 @@ class Group(typing.NamedTuple):
     """
 
     rollouts: Rollouts
-    reward: "Float[np.ndarray, 'r']"
-    is_valid: "Bool[np.ndarray, 'r']"
-    is_correct: "Bool[np.ndarray, 'r']"
-    is_fast: "Bool[np.ndarray, 'r']"
-    problem: "Int[np.ndarray, '']"
-    batch: "Int[np.ndarray, '']" = np.int32(0)
-    place: "Int[np.ndarray, '']" = np.int32(0)
+    reward: Float[Array, " r"]
+    is_valid: Bool[Array, " r"]
+    is_correct: Bool[Array, " r"]
+    is_fast: Bool[Array, " r"]
+    problem: Int[np.ndarray | np.integer, ""]
+    batch: Int[np.ndarray | np.integer, ""] = np.int32(0)
+    place: Int[np.ndarray | np.integer, ""] = np.int32(0)
 
     @property
     def id(self) -> tuple[int, int]:

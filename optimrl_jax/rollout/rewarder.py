@@ -10,30 +10,33 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
+from jaxtyping import Bool, Float
 
 from optimrl_jax import arrays, environment, rewards
 from optimrl_jax.environment import padding
 from optimrl_jax.settings import Settings
 
-if typing.TYPE_CHECKING:
-    from jaxtyping import Bool, Float
-
 
 class Run(typing.Protocol):
     """What judging needs of `execution.CandidateRun`."""
 
-    status: np.ndarray
-    duration_s: np.ndarray
-    drift: arrays.AffineMap
+    @property
+    def status(self) -> np.ndarray: ...
+
+    @property
+    def duration_s(self) -> np.ndarray: ...
+
+    @property
+    def drift(self) -> arrays.AffineMap: ...
 
 
 class RewardedGroup(typing.NamedTuple):
     """What the rollouts of one problem earned, and what they were: in the order of `queue.Group`."""
 
-    reward: "Float[np.ndarray, 'r']"
-    is_valid: "Bool[np.ndarray, 'r']"
-    is_correct: "Bool[np.ndarray, 'r']"
-    is_fast: "Bool[np.ndarray, 'r']"
+    reward: Float[arrays.Array, " r"]
+    is_valid: Bool[arrays.Array, " r"]
+    is_correct: Bool[arrays.Array, " r"]
+    is_fast: Bool[arrays.Array, " r"]
 
 
 class Rewarder:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import typing
 
 from optimrl_jax import environment
 
@@ -32,7 +33,8 @@ class Configuration:
 
     def environment(self, *, alpha: float = 1.0, beta_s: float = 0.0) -> environment.Environment:
         """The environment to train in, under the calibration Gamma(d) = alpha * d + beta_s."""
-        return environment.build(self.family, alpha=alpha, beta_s=beta_s, **dict(self.values))
+        fields: dict[str, typing.Any] = dict(self.values)
+        return environment.build(self.family, alpha=alpha, beta_s=beta_s, **fields)
 
 
 def configurations() -> tuple[Configuration, ...]:

@@ -88,7 +88,9 @@ class Accuracy(typing.NamedTuple):
     win_rate: np.ndarray
 
 
-def threshold_sweep(regime: Regime, noise: Noise, thresholds_s: Sequence[float], *, trials: int, seed: int) -> Accuracy:
+def threshold_sweep(
+    regime: Regime, noise: Noise, thresholds_s: Sequence[float] | np.ndarray, *, trials: int, seed: int
+) -> Accuracy:
     """Accuracy at fixed thresholds; the win rate has none and is flat (Figure 10)."""
     found = draw_pairs(regime, noise, trials=trials, seed=seed)
     timeout = np.array([timeout_credit(found, threshold_s).mean() for threshold_s in thresholds_s])

@@ -9,8 +9,9 @@ import typing
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from jaxtyping import Bool
 
-from optimrl_jax.arrays import CAP_S, References, Status, TestKind, Tests
+from optimrl_jax.arrays import CAP_S, Array, References, Status, TestKind, Tests
 from optimrl_jax.environment.calibration import calibrated
 from optimrl_jax.environment.families import PERCENTS
 from optimrl_jax.environment.leaderboard import mean_rank_order
@@ -119,7 +120,7 @@ def synthetic(*, problems: int, tests: int, references: int, seed: int) -> Probl
     return Problems(Tests(kind, characters, np.ones((problems, tests), bool)), duration_s, status)
 
 
-def usable_cells(problems: Problems) -> np.ndarray:
+def usable_cells(problems: Problems) -> Bool[Array, "b k h"]:
     """Mark recorded runs, timeouts included, on optimization tests: bool[b, k, h]."""
     pool = problems.tests.mask & (problems.tests.kind == TestKind.OPTIMIZATION)
     return pool[..., None] & np.isin(problems.status, (Status.SUCCESS, Status.TIMEOUT))

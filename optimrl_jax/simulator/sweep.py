@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimrl_jax.arrays import GATE_MARGIN, References, Status, TestKind, Tests
+from optimrl_jax.arrays import GATE_MARGIN, Array, References, Status, TestKind, Tests
 from optimrl_jax.environment import families, leaderboard
 from optimrl_jax.environment.calibration import percentile
 from optimrl_jax.environment.filters import FILTERS
@@ -110,12 +110,12 @@ def _judge_batch(problems: Problems, *, alpha: float, beta_s: float) -> tuple[np
 
 
 @jax.jit
-def _judge_problems(prepared: Prepared, candidate_s: np.ndarray) -> tuple[jnp.ndarray, ...]:
+def _judge_problems(prepared: Prepared, candidate_s: np.ndarray) -> tuple[Array, ...]:
     """(passes [b, c, h], quality [b, h], is_candidate [b, h]); one problem at a time stays in the caches."""
     return jax.lax.map(lambda problem: _judge_problem(*problem), (prepared, candidate_s))
 
 
-def _judge_problem(problem: Prepared, candidate_s: jnp.ndarray) -> tuple[jnp.ndarray, ...]:
+def _judge_problem(problem: Prepared, candidate_s: Array) -> tuple[Array, ...]:
     """(passes [c, h], quality [h], is_candidate [h]) of the references of one problem."""
     tests, status = problem.tests, problem.status
     pool = tests.mask & (tests.kind == TestKind.OPTIMIZATION)
@@ -148,26 +148,26 @@ def _judge_problem(problem: Prepared, candidate_s: jnp.ndarray) -> tuple[jnp.nda
     return jnp.concatenate([*columns, *post]), 1 - qp, usable.any(axis=0) & ~is_faulty
 
 
-def _is_late(status: jnp.ndarray, duration_s: jnp.ndarray, limit_s: jnp.ndarray) -> jnp.ndarray:
+def _is_late(status: Array, duration_s: Array, limit_s: Array) -> Array:
     """Timeouts [k, h] under a limit [k] or a scalar: recorded ones, and successes that took as long or longer."""
     reached = duration_s >= jnp.expand_dims(limit_s, -1)
     return (status == Status.TIMEOUT) | ((status == Status.SUCCESS) & reached)
 
 
-def _gate(late_count: jnp.ndarray, used_count: jnp.ndarray) -> jnp.ndarray:
+def _gate(late_count: Array, used_count: Array) -> Array:
     """g_to of every tolerance, on a new axis before the last: phi <= rho."""
     phi = late_count / jnp.maximum(used_count, 1)
     return phi[..., None, :] <= _column(families.TOLERANCES)[:, None] + GATE_MARGIN
 
 
-def _gate_by_limit(limit_s, pool, c, is_soiled, is_late) -> jnp.ndarray:
+def _gate_by_limit(limit_s, pool, c, is_soiled, is_late) -> Array:
     """Passes [tolerances, h] under limits [k] that come from the references; a test without a limit is left out."""
     used = (pool & ~jnp.isnan(limit_s))[:, None]
     strict = c & ~jnp.any(is_soiled & used, axis=0)
     return strict & _gate((is_late(limit_s) & used).sum(axis=0), used.sum())
 
 
-def _filters(tests: Tests, references: References) -> jnp.ndarray:
+def _filters(tests: Tests, references: References) -> Array:
     """Tests kept by every point of the three filter grids and, last, by no filter: bool[f, k]."""
     grids = (("absolute", families.DURATIONS_S), ("length", families.CHARACTERS), ("relative", families.PERCENTS))
     kept = [
@@ -177,19 +177,19 @@ def _filters(tests: Tests, references: References) -> jnp.ndarray:
     return jnp.concatenate([*kept, jnp.ones_like(tests.mask)[None]])
 
 
-def _mean_percentile(problem: Prepared) -> jnp.ndarray:
+def _mean_percentile(problem: Prepared) -> Array:
     """a(.) of each reference over its usable tests, [h]: as a candidate it takes its own place, ties included."""
     usable = jnp.isfinite(problem.duration_s)
     share = problem.places / jnp.maximum(usable.sum(axis=-1, keepdims=True), 1)
     return jnp.where(usable, share, 0.0).sum(axis=0) / jnp.maximum(usable.sum(axis=0), 1)
 
 
-def _leaderboard_percentile(problem: Prepared, candidate_s: jnp.ndarray) -> jnp.ndarray:
+def _leaderboard_percentile(problem: Prepared, candidate_s: Array) -> Array:
     """q_QP of each reference, [h]: exact, each is inserted into the list of every test."""
     board = leaderboard.board_of(2 * problem.places, problem.duration_s)
     ahead = leaderboard.positions(board, candidate_s.T, board.mean, ties="first")
     return ahead / jnp.maximum((board.mean.tests > 0).sum(), 1)
 
 
-def _column(values: tuple[float, ...]) -> jnp.ndarray:
+def _column(values: tuple[float, ...]) -> Array:
     return jnp.asarray(values, jnp.float32)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import Array, Float, Int
 
 from optimrl_jax.data.packing import Packed
 from optimrl_jax.distributed import multihost, sharding
@@ -17,10 +18,7 @@ from optimrl_jax.model import decoder
 from optimrl_jax.model.cross_entropy import Sums
 from optimrl_jax.settings import MeshSettings
 
-if typing.TYPE_CHECKING:
-    from jaxtyping import Array, Float, Int
-
-Loss = Callable[[decoder.Params, Packed], tuple["Float[Array, '']", Sums]]
+Loss = Callable[[decoder.Params, Packed], tuple[Float[Array, ""], Sums]]
 
 
 class TrainState(typing.NamedTuple):
@@ -28,17 +26,26 @@ class TrainState(typing.NamedTuple):
 
     params: decoder.Params
     optimizer: optax.OptState
-    step: "Int[Array, '']"
+    step: Int[Array, ""]
 
 
 class Recipe(typing.Protocol):
     """The fields that SFT and GRPO settings share."""
 
-    steps: int
-    learning_rate: float
-    warmup_steps: int
-    weight_decay: float
-    max_grad_norm: float
+    @property
+    def steps(self) -> int: ...
+
+    @property
+    def learning_rate(self) -> float: ...
+
+    @property
+    def warmup_steps(self) -> int: ...
+
+    @property
+    def weight_decay(self) -> float: ...
+
+    @property
+    def max_grad_norm(self) -> float: ...
 
 
 def build_optimizer(recipe: Recipe, *, ends_at: float) -> optax.GradientTransformation:
@@ -66,8 +73,8 @@ def initial_state(params: decoder.Params, optimizer: optax.GradientTransformatio
 def update(
     state: TrainState,
     batch: Packed,
-    used: "Int[Array, '']",
-    normalizer: "Float[Array, '']",
+    used: Int[Array, ""],
+    normalizer: Float[Array, ""],
     *,
     loss: Loss,
     optimizer: optax.GradientTransformation,
@@ -85,17 +92,18 @@ def update(
     norm = optax.global_norm(grads)
     is_finite = jnp.isfinite(norm)
     changes, moments = optimizer.update(grads, state.optimizer, state.params)
-    following = TrainState(optax.apply_updates(state.params, changes), moments, state.step + 1)
+    params = typing.cast(decoder.Params, optax.apply_updates(state.params, changes))
+    following = TrainState(params, moments, state.step + 1)
     kept = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), following, state)
     return kept, {**sums, "grad_norm": norm, "is_finite": is_finite.astype(jnp.float32)}
 
 
 def _gradients(
-    params: decoder.Params, batch: Packed, used: "Int[Array, '']", *, loss: Loss
+    params: decoder.Params, batch: Packed, used: Int[Array, ""], *, loss: Loss
 ) -> tuple[decoder.Params, Sums]:
     """Gradients and sums over the first `used` microbatches."""
 
-    def add(index: "Int[Array, '']", total: tuple) -> tuple:
+    def add(index: Int[Array, ""], total: tuple) -> tuple:
         rows = jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=False), batch)
         (_, sums), grads = jax.value_and_grad(loss, has_aux=True)(params, rows)
         return jax.tree.map(jnp.add, total, (grads, sums))
@@ -145,7 +153,8 @@ class Trainer:
         # A copy, because the update donates its state and the caller goes on using the parameters it gave.
         # The caller's parameters may live on one device only, where a checkpoint was restored.
         there = jax.device_put(multihost.to_host_replicated(params), placed.params)
-        self.state = jax.jit(lambda p: initial_state(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)(there)
+        copied = jax.jit(lambda p: initial_state(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)
+        self.state: TrainState = copied(there)
         self._update = compile_update(self._mesh, placed, loss=loss, optimizer=optimizer)
         self._most_skipped = most_skipped
         self.skipped_in_a_row = 0
