@@ -4,7 +4,6 @@ Pure. Sums, not means: the update divides by what the recipe asks for (completio
 """
 
 import functools
-import typing
 
 import jax
 import jax.numpy as jnp
