@@ -1,7 +1,8 @@
 """Edge: writes a policy as other software reads it: weights, configuration, tokenizer, chat template, model card.
 
 `python -m optimrl_jax.export --workdir=runs/quickstart/grpo --output=exported` takes the newest checkpoint of a job,
-`--workdir=runs/quickstart/grpo@55` that of step 55. `transformers`, vLLM and SGLang load the directory; so do
+`--workdir=runs/quickstart/grpo@55` that of step 55; an output that ends with `.gguf` is a GGUF file, for policies that
+began at one. `transformers`, vLLM and SGLang load the directory; so do
 `--config.grpo.init_from` and `--config.sft.init_from`.
 """
 
@@ -15,6 +16,8 @@ from optimrl_jax import __version__
 from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.files import write_text
+from optimrl_jax.model.pretrained.gguf import save_gguf
+from optimrl_jax.model.pretrained.published import SUFFIX
 from optimrl_jax.model.pretrained.transformers_files import context_of, save_for_transformers
 from optimrl_jax.training import checkpoints
 
@@ -29,10 +32,12 @@ def main(arguments: Sequence[str]) -> None:
     policy = checkpoints.load_policy(directory, step=step)
     step = checkpoints.fingerprint(directory)[0] if step is None else step
     output = pathlib.Path(flags.output)
-    save_for_transformers(
-        output, policy.settings, policy.params, policy.tokenizer, dtype=flags.dtype, context_tokens=flags.context_tokens
-    )
     context = flags.context_tokens or context_of(policy.settings)
+    save = save_gguf if output.suffix == SUFFIX else save_for_transformers
+    save(output, policy.settings, policy.params, policy.tokenizer, dtype=flags.dtype, context_tokens=context)
+    if output.suffix == SUFFIX:
+        print(f"{output}: the policy of step {step} as {flags.dtype}")
+        return
     write_text(output / CARD_FILE, _card(directory, step=step, dtype=flags.dtype, context_tokens=context))
     print(f"{output}: the policy of step {step} as {flags.dtype}")
 
@@ -40,7 +45,9 @@ def main(arguments: Sequence[str]) -> None:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="export", description="Writes a policy as transformers and vLLM read it.")
     parser.add_argument("--workdir", required=True, metavar="DIRECTORY[@STEP]", help="workdir of sft or train")
-    parser.add_argument("--output", required=True, metavar="DIRECTORY", help="where to write; holds no weights yet")
+    parser.add_argument(
+        "--output", required=True, metavar="DIRECTORY|FILE.gguf", help="where to write; holds no weights yet"
+    )
     parser.add_argument("--dtype", default="float32", choices=DTYPES, help="of the stored weights (%(default)s)")
     parser.add_argument(
         "--context_tokens", type=int, default=0, help="longest prompt and completion; 0: what the shape was made for"

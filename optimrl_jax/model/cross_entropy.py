@@ -137,7 +137,7 @@ def _scan_sums(
 def _scan_gradients(
     hidden: Array, table: Array, parts: tuple[Array, PerToken], *, objective: Objective, temperature: float, axes: str
 ) -> tuple[Sums, Array, Array]:
-    """Sums and their gradients: d log p(target) / d scores = (1 at the target - p) / temperature."""
+    """Compute sums and their gradients: d log p(target) / d scores = (1 at the target - p) / temperature."""
     product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
 
     def advance(table_grad: Array, part: tuple[Array, tuple[Array, PerToken]]) -> tuple[Array, tuple]:

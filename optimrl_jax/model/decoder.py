@@ -146,7 +146,7 @@ def _attend(
                 return blockwise.attend_blockwise(query, key, value, layout, block=block, window=window)
 
             # Each device visits the blocks that its own rows need, for its own heads: nothing is sent in these loops.
-            places = ("heads", "keys", "values", attention.TokenLayout("tokens", "tokens", "tokens"), "everywhere")
+            places = ("heads", "keys", "values", jax.tree.map(lambda _: "tokens", visibility), "everywhere")
             on_own_rows = sharding.map_devices(attend, inputs=places, outputs="heads")
             return on_own_rows(query, new.key, new.value, visibility, jnp.asarray(reach, jnp.int32))
         case attention.PrefixedMask():

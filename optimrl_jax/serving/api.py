@@ -108,7 +108,7 @@ class _Answer:
 
     def whole(self) -> dict:
         """Return the answer once all of it is there."""
-        found = [choices.joined_piece(self._pieces(completion)) for completion in self._completions]
+        found = [choices.join_pieces(self._pieces(completion)) for completion in self._completions]
         listed = [self._choice(piece, index, self._form.whole(piece.text)) for index, piece in enumerate(found)]
         if self._request.return_token_ids:
             for index, each in enumerate(listed):
@@ -119,7 +119,9 @@ class _Answer:
     def events(self) -> Iterator[str]:
         """Yield the answer as server-sent events; all choices grow side by side."""
         chunk = {**self._head, "object": self._form.chunk_name}
-        for piece, index, is_first in _merged([self._pieces(completion) for completion in self._completions]):
+        for piece, index, is_first in _interleave_pieces(
+            [self._pieces(completion) for completion in self._completions]
+        ):
             if piece.text or piece.reason or (piece.tokens and self._request.alternatives() is not None) or is_first:
                 part = self._choice(piece, index, self._form.part(piece.text, is_first))
                 yield _event({**chunk, "choices": [part]})
@@ -142,7 +144,7 @@ class _Answer:
         return {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled}
 
 
-def _merged(streams: Sequence[Iterator[Piece]]) -> Iterator[tuple[Piece, int, bool]]:
+def _interleave_pieces(streams: Sequence[Iterator[Piece]]) -> Iterator[tuple[Piece, int, bool]]:
     """Yield the pieces of several completions in turn, each with its number and whether it is the first of it."""
     left = dict(enumerate(streams))
     is_first = set(left)

@@ -49,7 +49,7 @@ def pieces(completion: Completion, tokenizer: Tokenizer, stops: Sequence[str]) -
         completion.cancel()
 
 
-def joined_piece(parts: Iterator[Piece]) -> Piece:
+def join_pieces(parts: Iterator[Piece]) -> Piece:
     """Return all of a completion as one piece."""
     everything = list(parts)
     tokens = [token for part in everything for token in part.tokens]
@@ -88,12 +88,12 @@ def choice(
     content: dict,
 ) -> dict[str, typing.Any]:
     """Return a choice, or a part of one, as the protocol has it; `content` is what `form` makes of its text."""
-    found: dict[str, typing.Any] = {"index": index, **content, "finish_reason": piece.reason, "logprobs": None}
+    fields: dict[str, typing.Any] = {"index": index, **content, "finish_reason": piece.reason, "logprobs": None}
     if alternatives is not None:
-        found["logprobs"] = form.log_probs(piece.tokens, alternatives, lambda token: token_text(tokenizer, token))
+        fields["logprobs"] = form.log_probs(piece.tokens, alternatives, lambda token: token_text(tokenizer, token))
     if returns_ids:
-        found["token_ids"] = [token.token for token in piece.tokens]
-    return found
+        fields["token_ids"] = [token.token for token in piece.tokens]
+    return fields
 
 
 def token_text(tokenizer: Tokenizer, token: int) -> str:

@@ -1,7 +1,7 @@
 """Runs under `transformers`: reads an exported policy as its users do, and prints what it makes of our questions.
 
-`python read_export.py DIRECTORY QUESTIONS.json`: texts to tokenize, statements to put by the chat template, token rows
-to score, prompts to complete greedily. One JSON object on standard output.
+`python read_export.py DIRECTORY QUESTIONS.json [FILE.gguf]`: texts to tokenize, statements to put by the chat template,
+token rows to score, prompts to complete greedily. One JSON object on standard output.
 """
 
 import json
@@ -12,10 +12,12 @@ import torch
 import transformers
 
 
-def main(directory: str, questions_file: str) -> None:
+def main(directory: str, questions_file: str, gguf_file: str | None = None) -> None:
     questions = json.loads(pathlib.Path(questions_file).read_text())
-    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    model = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory, gguf_file=gguf_file)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        directory, dtype=torch.float32, gguf_file=gguf_file
+    ).eval()
     conversations = [[{"role": "user", "content": text}] for text in questions["statements"]]
     prompts = [
         tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)

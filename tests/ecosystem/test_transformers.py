@@ -8,12 +8,14 @@ import pathlib
 import jax
 import numpy as np
 import pytest
+import tokenizers
 
 from optimrl_jax.data import prompts
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import sampling
 from optimrl_jax.model.pretrained import published
+from optimrl_jax.model.pretrained.gguf import save_gguf
 from optimrl_jax.model.pretrained.transformers_files import save_for_transformers
 from optimrl_jax.settings import ComputeSettings, Network
 from tests.ecosystem.environments import TORCH, python_with, run_script
@@ -51,7 +53,7 @@ FAMILIES = {
 
 @pytest.fixture(scope="module")
 def python():
-    return python_with("transformers", TORCH, "transformers", "safetensors")
+    return python_with("transformers", TORCH, "transformers", "safetensors", "gguf")
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,38 @@ def test_a_policy_of_our_own_is_read_as_it_was_trained(tmp_path, python, tokeniz
     ours = greedy(params, network, tokenizer, prompt_ids)
     assert answer["completions"] == ours
     assert any(ids[-1] == tokenizer.end for ids in ours)
+
+
+def test_a_gguf_file_is_read_as_it_was_written(tmp_path, python):
+    tokenizer = digits_alone()
+    network = dataclasses.replace(
+        tiny.SETTINGS, vocabulary=tokenizer.size, has_qkv_bias=False, norm_epsilon=1e-5, mlp_width=64
+    )
+    params = tiny.params(network, scale=3.0)
+    save_gguf(tmp_path / "p.gguf", network, params, tokenizer, dtype="float32", context_tokens=96)
+    rows = [DRAW.integers(0, tokenizer.size, 20).tolist() for _ in range(4)]
+    questions = {"texts": TEXTS, "statements": [], "rows": rows, "steps": STEPS}
+    (tmp_path / "questions.json").write_text(json.dumps(questions))
+    answer = json.loads(run_script(python, SCRIPT, str(tmp_path), str(tmp_path / "questions.json"), "p.gguf"))
+    np.testing.assert_allclose(answer["logits"], [scores(params, network, row) for row in rows], atol=2e-4, rtol=1e-4)
+    assert answer["context"][1] == 96
+
+
+def digits_alone() -> tokenizer_lib.Tokenizer:
+    """A tokenizer that splits texts as SmolLM2's does, which GGUF has a name for."""
+    model = tokenizers.Tokenizer(tokenizers.models.BPE())
+    model.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([
+        tokenizers.pre_tokenizers.Digits(individual_digits=True),
+        tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+    ])  # fmt: skip
+    model.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=400, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    model.train_from_iterator(TEXTS, trainer)
+    return tokenizer_lib.adopt_tokenizer(model, source="test")
 
 
 def with_reachable_end(params, network, tokenizer, prompt_ids):

@@ -1,9 +1,10 @@
-"""Edge: GGUF files of Llama models (SmolLM2 among them): settings, dequantized parameters, and the tokenizer inside.
+"""Edge: GGUF files of Llama models (SmolLM2 among them) in and out: settings, parameters, and the tokenizer inside.
 
 GGUF stores the rows of each query and key head with the two halves interleaved, for kernels that turn neighbouring
 features; the decoder turns feature i with feature i + d / 2, so the rows go back to where the training had them.
 """
 
+import json
 import pathlib
 import typing
 
@@ -17,7 +18,8 @@ from optimrl_jax.errors import SettingsError, UserError
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import hugging_face
-from optimrl_jax.model.pretrained.names import GGUF
+from optimrl_jax.model.pretrained.hugging_face import stored_tensor
+from optimrl_jax.model.pretrained.names import GGUF, stored_parameters
 from optimrl_jax.settings import ModelSettings
 
 ARCHITECTURE = "llama"
@@ -35,6 +37,11 @@ DIGITS_ALONE = ("smollm",)
 TOKENIZER_FIELDS = ("model", "pre", "tokens", "token_type", "merges")
 CONTROL = gguf.TokenType.CONTROL
 INTERLEAVED = ("attn_q", "attn_k")
+FILE_TYPES = {
+    "float32": gguf.GGMLQuantizationType.F32,
+    "float16": gguf.GGMLQuantizationType.F16,
+    "bfloat16": gguf.GGMLQuantizationType.BF16,
+}
 
 
 def load_gguf(
@@ -66,15 +73,93 @@ def _tokenizer(reader: gguf.GGUFReader, path: pathlib.Path) -> tokenizer_lib.Tok
             merges=[tuple(merge.split(" ")) for merge in merges],
         )
     )
-    model.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
+    model.pre_tokenizer = _splitting()
+    model.decoder = tokenizers.decoders.ByteLevel()
+    model.add_special_tokens([token for token, kind in zip(tokens, kinds, strict=True) if kind == CONTROL])
+    return tokenizer_lib.adopt_tokenizer(model, source=str(path))
+
+
+def save_gguf(
+    path: pathlib.Path,
+    settings: ModelSettings,
+    params: decoder.Params,
+    tokenizer: tokenizer_lib.Tokenizer,
+    *,
+    dtype: str,
+    context_tokens: int,
+) -> None:
+    """Write a policy as a GGUF file that `load_gguf`, llama.cpp and their like read.
+
+    Args:
+      path: of the file; must not exist.
+      settings: shape of the decoder.
+      params: parameters with stacked layers.
+      tokenizer: of the policy.
+      dtype: of matrices; norms stay float32.
+      context_tokens: prompt and completion together, at most.
+
+    Raises:
+      UserError: for a shape that is not Llama's, or a tokenizer whose way of splitting texts has no name in GGUF.
+    """
+    if path.exists():
+        raise UserError(f"{path}: expected a file that does not exist yet")
+    if settings.has_qkv_bias or settings.has_qk_norm or settings.window or settings.rope_scaling != "none":
+        raise UserError(f"{path}: expected the shape of Llama: no biases, norms of heads, windows or stretching")
+    model = json.loads(tokenizer.model.to_str())
+    if model["pre_tokenizer"] != json.loads(_splitting().__getstate__()):
+        raise UserError(f"{path}: expected a tokenizer that splits as SmolLM2's: others have no name in GGUF")
+    writer = gguf.GGUFWriter(path, ARCHITECTURE)
+    writer.add_name(path.stem)
+    writer.add_context_length(context_tokens)
+    for name, field in FIELDS.items():
+        value = getattr(settings, name)
+        writer.add_key_value(
+            field, value, gguf.GGUFValueType.FLOAT32 if isinstance(value, float) else gguf.GGUFValueType.UINT32
+        )
+    writer.add_rope_dimension_count(settings.head_width)
+    _write_vocabulary(writer, model, tokenizer, rows=settings.vocabulary)
+    for parameter in stored_parameters(settings):
+        for layer, name in enumerate(parameter.stored_names(GGUF)):
+            tensor = stored_tensor(params, parameter, layer if parameter.layers else None, np.dtype(np.float32))
+            if any(part in name for part in INTERLEAVED):
+                tensor = interleave(tensor, settings.head_width)
+            kind = FILE_TYPES[dtype] if tensor.ndim == 2 else FILE_TYPES["float32"]
+            writer.add_tensor(name, quants.quantize(tensor, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _write_vocabulary(
+    writer: gguf.GGUFWriter, model: dict[str, typing.Any], tokenizer: tokenizer_lib.Tokenizer, *, rows: int
+) -> None:
+    tokens = {index: token for token, index in model["model"]["vocab"].items()}
+    special = {token["id"]: token["content"] for token in model["added_tokens"] if token["special"]}
+    tokens |= special
+    # Embeddings may have more rows than the tokenizer has tokens.
+    names = [tokens.get(row, f"[UNUSED{row}]") for row in range(rows)]
+    kinds = [
+        CONTROL if row in special else gguf.TokenType.NORMAL if row in tokens else gguf.TokenType.UNUSED
+        for row in range(rows)
+    ]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(DIGITS_ALONE[0])
+    writer.add_token_list(names)
+    writer.add_token_types(kinds)
+    merges = model["model"]["merges"]
+    writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in merges])
+    writer.add_eos_token_id(tokenizer.end)
+    writer.add_pad_token_id(tokenizer.pad)
+
+
+def _splitting() -> tokenizers.pre_tokenizers.Sequence:
+    return tokenizers.pre_tokenizers.Sequence(
         [
             tokenizers.pre_tokenizers.Digits(individual_digits=True),
             tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
         ]
     )
-    model.decoder = tokenizers.decoders.ByteLevel()
-    model.add_special_tokens([token for token, kind in zip(tokens, kinds, strict=True) if kind == CONTROL])
-    return tokenizer_lib.adopt_tokenizer(model, source=str(path))
 
 
 class _Tensors:
@@ -90,6 +175,11 @@ class _Tensors:
         tensor = self._tensors[name]
         values = quants.dequantize(tensor.data, tensor.tensor_type).reshape(self.shapes[name])
         return undo_interleaving(values, self._head_width) if any(part in name for part in INTERLEAVED) else values
+
+
+def interleave(rows: np.ndarray, head_width: int) -> np.ndarray:
+    """Put the rows `[n d, w]` of each head into the order 0, d/2, 1, d/2 + 1, ..."""
+    return rows.reshape(-1, 2, head_width // 2, rows.shape[-1]).swapaxes(1, 2).reshape(rows.shape)
 
 
 def undo_interleaving(rows: np.ndarray, head_width: int) -> np.ndarray:

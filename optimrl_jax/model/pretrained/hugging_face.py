@@ -137,7 +137,7 @@ def save_hugging_face(
     shards = list(_shards(stored_parameters(settings), shard_bytes, kind.itemsize))
     files = [SINGLE_FILE] if len(shards) == 1 else [_shard_file(n, len(shards)) for n in range(len(shards))]
     for file, shard in zip(files, shards, strict=True):
-        tensors = {name: _tensor(params, parameter, layer, kind) for name, parameter, layer in shard}
+        tensors = {name: stored_tensor(params, parameter, layer, kind) for name, parameter, layer in shard}
         safetensors.numpy.save_file(tensors, str(path / file), metadata={"format": "pt"})
     if len(shards) > 1:
         weight_map = {name: file for file, shard in zip(files, shards, strict=True) for name, _, _ in shard}
@@ -153,7 +153,7 @@ def named_tensors(
     kind = jnp.dtype(dtype)
     for parameter in stored_parameters(settings):
         for layer, name in enumerate(parameter.stored_names(HUGGING_FACE)):
-            yield name, _tensor(params, parameter, None if parameter.layers is None else layer, kind)
+            yield name, stored_tensor(params, parameter, None if parameter.layers is None else layer, kind)
 
 
 def require_no_weights(path: pathlib.Path) -> None:
@@ -219,7 +219,8 @@ def _shards(
     yield shard
 
 
-def _tensor(params: decoder.Params, parameter: StoredParameter, layer: int | None, kind: np.dtype) -> np.ndarray:
+def stored_tensor(params: decoder.Params, parameter: StoredParameter, layer: int | None, kind: np.dtype) -> np.ndarray:
+    """Return one layer of a parameter as a checkpoint stores it, copied only where it has to be."""
     whole: typing.Any = params
     for name in parameter.path.split("/"):
         whole = whole[name]

@@ -1,5 +1,6 @@
 """GGUF files: a tiny one written here comes back as it was; the real SmolLM2-135M agrees with plain NumPy."""
 
+import dataclasses
 import importlib.util
 
 import gguf as gguf_format
@@ -54,7 +55,9 @@ def write(path, params, *, settings=SETTINGS, quantized=False, architecture="lla
         for layer, name in enumerate(parameter.stored_names(GGUF)):
             if name in without:
                 continue
-            tensor = hugging_face._tensor(params, parameter, layer if parameter.layers else None, np.dtype(np.float32))
+            tensor = hugging_face.stored_tensor(
+                params, parameter, layer if parameter.layers else None, np.dtype(np.float32)
+            )
             if "attn_q" in name or "attn_k" in name:
                 tensor = interleaved(tensor, settings.heads if "attn_q" in name else settings.kv_heads)
             if quantized and tensor.ndim == 2:
@@ -92,6 +95,34 @@ def test_a_file_gives_back_the_parameters_it_was_made_from(tmp_path, params):
     assert settings == SETTINGS
     for ours, original in zip(leaves(found), leaves(params), strict=True):
         np.testing.assert_array_equal(ours, original)
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [("float32", 0), ("bfloat16", 0.02), ("float16", 0.003)])
+def test_a_policy_that_is_written_comes_back_with_its_tokenizer(tmp_path, params, dtype, atol):
+    write(tmp_path / "tiny.gguf", params)
+    settings, _, tokenizer = gguf.load_gguf(tmp_path / "tiny.gguf")
+    gguf.save_gguf(tmp_path / "out.gguf", settings, params, tokenizer, dtype=dtype, context_tokens=96)
+    again, found, read = gguf.load_gguf(tmp_path / "out.gguf")
+    assert again == settings
+    for ours, original in zip(leaves(found), leaves(params), strict=True):
+        np.testing.assert_allclose(ours, original, atol=atol)
+    text = "für i in 12 <|im_end|>:\n"
+    assert read.encode(text).tolist() == tokenizer.encode(text).tolist()
+    assert (read.pad, read.end, read.program) == (tokenizer.pad, tokenizer.end, tokenizer.program)
+    with pytest.raises(UserError, match="expected a file that does not exist"):
+        gguf.save_gguf(tmp_path / "out.gguf", settings, params, tokenizer, dtype=dtype, context_tokens=96)
+
+
+def test_what_gguf_cannot_say_is_refused(tmp_path, params):
+    write(tmp_path / "tiny.gguf", params)
+    settings, _, tokenizer = gguf.load_gguf(tmp_path / "tiny.gguf")
+    options = {"dtype": "float32", "context_tokens": 96}
+    biased = dataclasses.replace(settings, has_qkv_bias=True)
+    with pytest.raises(UserError, match="expected the shape of Llama"):
+        gguf.save_gguf(tmp_path / "out.gguf", biased, params, tokenizer, **options)
+    own = tokenizer_lib.train_tokenizer(["print(1)\n"], 300)
+    with pytest.raises(UserError, match="expected a tokenizer that splits as SmolLM2's"):
+        gguf.save_gguf(tmp_path / "out.gguf", settings, params, own, **options)
 
 
 def test_quantized_tensors_come_back_within_half_a_step(tmp_path, params):
