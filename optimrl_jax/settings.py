@@ -19,6 +19,12 @@ from optimrl_jax.jobs.checked_fields import (
     setting,
 )
 
+INSTRUCTION = (
+    "Solve this task with a Python 3 program that reads standard input and writes standard output. It has to be "
+    "correct, and as fast as possible on large inputs. Answer with the whole program in one code block."
+    "\n\n{statement}"
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelSettings:
@@ -98,6 +104,12 @@ class DataSettings:
         NOT_NEGATIVE,
     )
     stop: tuple[str, ...] = setting((), "texts that end a completion, beside its end token", TEXTS)
+    system: str = setting("", "what a chat model is told before the task; empty: nothing")
+    instruction: str = setting(
+        INSTRUCTION, "what a chat model is asked, {statement} standing for the task; empty: the statement alone"
+    )
+    prompt_function: str = setting("", "own prompt, FILE.py:FUNCTION of a statement; empty: the instruction")
+    answer_function: str = setting("", "own extraction, FILE.py:FUNCTION of a completion; empty: its last code block")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,8 +184,13 @@ class EnvironmentSettings:
 
 @dataclasses.dataclass(frozen=True)
 class RewardSettings:
-    composition: str = setting("two_gate_binary", "name in `optimrl_jax.rewards.COMPOSITIONS` or NAIVE_COMPOSITIONS")
-    quality_map: str = setting("linear", "name in `optimrl_jax.rewards.QUALITY_MAPS`")
+    composition: str = setting(
+        "two_gate_binary",
+        "name in `rewards.COMPOSITIONS` or NAIVE_COMPOSITIONS, or FILE.py:FUNCTION of an `arrays.Outcome`",
+    )
+    quality_map: str = setting(
+        "linear", "name in `rewards.QUALITY_MAPS`, or FILE.py:FUNCTION of q, giving a credit in [0, 1]"
+    )
     blend_weight: float = setting(0.5, "lambda, weight of correctness in blends", SHARE)
 
 

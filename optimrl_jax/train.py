@@ -155,7 +155,7 @@ def fitting(
     records: list[dataset.ProblemRecord], policy: checkpoints.Policy, data: DataSettings
 ) -> list[dataset.ProblemRecord]:
     """The problems whose prompt fits `data.prompt_tokens`; the others are counted in the log."""
-    lengths = [len(prompts.encode_prompt(policy.tokenizer, record.statement)) for record in records]
+    lengths = [len(prompts.encode_prompt(policy.tokenizer, record.statement, data)) for record in records]
     kept = [record for record, length in zip(records, lengths, strict=True) if length <= data.prompt_tokens]
     if not kept:
         raise UserError(f"data.prompt_tokens = {data.prompt_tokens}: expected at least {min(lengths)}")

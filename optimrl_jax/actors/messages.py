@@ -18,7 +18,15 @@ from optimrl_jax.settings import Settings
 
 # Of these sections only some fields shape a rollout.
 ROLLOUT_FIELDS = {
-    "data": ("prompt_tokens", "completion_tokens", "stop"),
+    "data": (
+        "prompt_tokens",
+        "completion_tokens",
+        "stop",
+        "system",
+        "instruction",
+        "prompt_function",
+        "answer_function",
+    ),
     "grpo": ("rollouts", "temperature"),
     "compute": ("dtype",),
 }

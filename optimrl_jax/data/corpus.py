@@ -150,7 +150,7 @@ def _fitting(
     data = settings.data
     kept, programs = [], 0
     for record in records:
-        if len(prompts.encode_prompt(tokenizer, record.statement)) > data.prompt_tokens:
+        if len(prompts.encode_prompt(tokenizer, record.statement, data)) > data.prompt_tokens:
             continue
         fitting = tuple(
             program

@@ -23,6 +23,7 @@ from optimrl_jax.distributed import multihost, sharding
 from optimrl_jax.errors import UserError
 from optimrl_jax.grpo import batches, loop, loss
 from optimrl_jax.jobs.command_line import Job
+from optimrl_jax.jobs.user_code import names_function
 from optimrl_jax.model import decoder
 from optimrl_jax.planning import cost_model, targets
 from optimrl_jax.planning.compiled_program import read_program
@@ -227,7 +228,7 @@ def _check_names(settings: Settings) -> None:
     except ValueError as error:
         raise UserError(str(error)) from None
     known = rewards.COMPOSITIONS | rewards.NAIVE_COMPOSITIONS
-    if settings.reward.composition not in known:
+    if settings.reward.composition not in known and not names_function(settings.reward.composition):
         raise UserError(f"reward.composition = {settings.reward.composition!r}: expected one of {', '.join(known)}")
 
 

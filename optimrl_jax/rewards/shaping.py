@@ -4,7 +4,7 @@ The last step before advantages. Nothing here knows of policies, groups or steps
 """
 
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from jaxtyping import Float
 
@@ -13,6 +13,9 @@ from optimrl_jax.arrays import CAP_S, Array, Execution, Outcome, References, Tes
 from optimrl_jax.rewards.compositions import COMPOSITIONS
 from optimrl_jax.rewards.naive_duration import NAIVE_COMPOSITIONS, mean_duration, naive_reward
 from optimrl_jax.rewards.quality_maps import QUALITY_MAPS
+
+Composition = Callable[[Outcome], Float[Array, "*r"]]
+QualityMap = Callable[[Float[Array, "*r"]], Float[Array, "*r"]]
 
 
 class RewardedOutcome(typing.NamedTuple):
@@ -33,7 +36,11 @@ def signed(z: Float[Array, "*r"]) -> Float[Array, "*r"]:
 
 
 def reward(
-    outcome: Outcome, composition: str, *, quality_map: str = "linear", blend_weight: float = 0.5
+    outcome: Outcome,
+    composition: str | Composition,
+    *,
+    quality_map: str | QualityMap = "linear",
+    blend_weight: float = 0.5,
 ) -> Float[Array, "*r"]:
     """Compose rewards from outcomes (App. D.4, Table 41).
 
@@ -42,18 +49,22 @@ def reward(
     Args:
       outcome: fields `[*r]`.
       composition: a name of `COMPOSITIONS`: the form, and whether it reads the gate g (`..._binary`) or the mapped
-        quality of q (`..._graded`).
-      quality_map: a name of `QUALITY_MAPS`; only graded compositions read it.
+        quality of q (`..._graded`); or a function of the outcome.
+      quality_map: a name of `QUALITY_MAPS`, or a function of q; only graded compositions read it.
       blend_weight: lambda, the weight of correctness in [0, 1]; only blends read it.
 
     Returns:
       `[*r]` in [-1, 1]; for multitask `[*r, 2]`, the correctness and the optimization stream. Raises ValueError for a
       name that does not exist.
     """
+    if callable(composition):
+        return composition(outcome)
     _expect_one_of("composition", composition, COMPOSITIONS)
-    _expect_one_of("quality_map", quality_map, QUALITY_MAPS)
+    if not callable(quality_map):
+        _expect_one_of("quality_map", quality_map, QUALITY_MAPS)
+        quality_map = QUALITY_MAPS[quality_map]
     form, signal = COMPOSITIONS[composition]
-    z = outcome.g if signal == "binary" else QUALITY_MAPS[quality_map](outcome.q)
+    z = outcome.g if signal == "binary" else quality_map(outcome.q)
     return form(signed(outcome.c), signed(outcome.c_strict), signed(z), blend_weight)
 
 
@@ -63,8 +74,8 @@ def judge_and_reward(
     references: References,
     execution: Execution,
     *,
-    composition: str,
-    quality_map: str = "linear",
+    composition: str | Composition,
+    quality_map: str | QualityMap = "linear",
     blend_weight: float = 0.5,
 ) -> RewardedOutcome:
     """Judge `r` candidates of one problem and reward them: the one call that a trainer needs.
@@ -74,16 +85,17 @@ def judge_and_reward(
       tests: `[k]`.
       references: `[k, h]`.
       execution: `[r, k]`.
-      composition: a name of `COMPOSITIONS`, or of `NAIVE_COMPOSITIONS`, which read the seconds instead of g and q.
+      composition: as in `reward`, or a name of `NAIVE_COMPOSITIONS`, which read the seconds instead of g and q.
       quality_map: as in `reward`.
       blend_weight: as in `reward`.
 
     Returns:
       Rewards and outcome of each candidate. Raises ValueError for a name that does not exist.
     """
-    _expect_one_of("composition", composition, COMPOSITIONS | NAIVE_COMPOSITIONS)
+    if not callable(composition):
+        _expect_one_of("composition", composition, COMPOSITIONS | NAIVE_COMPOSITIONS)
     outcome = environments.judge(environment, tests, references, execution)
-    if composition in COMPOSITIONS:
+    if callable(composition) or composition in COMPOSITIONS:
         shaped = reward(outcome, composition, quality_map=quality_map, blend_weight=blend_weight)
         return RewardedOutcome(shaped, outcome)
     kinds, duration_map = NAIVE_COMPOSITIONS[composition]

@@ -69,7 +69,7 @@ class Sampler:
         Raises UserError for a statement that is longer than `data.prompt_tokens`.
         """
         tokenizer = self._policy.tokenizer
-        ids = [prompts.encode_prompt(tokenizer, statement) for statement in statements]
+        ids = [prompts.encode_prompt(tokenizer, statement, self._data) for statement in statements]
         for index, prompt in enumerate(ids):
             if len(prompt) > self._data.prompt_tokens:
                 raise UserError(
@@ -97,7 +97,7 @@ class Sampler:
         )[:, 0]
         is_full = completions.length == self._data.completion_tokens
         is_cut = is_full & (last != self._policy.tokenizer.end)
-        programs = extract_programs(completions, self._policy.tokenizer, prompt_ids)
+        programs = extract_programs(completions, self._policy.tokenizer, prompt_ids, self._data)
         columns = (programs, completions.length.tolist(), is_cut.tolist())
         return [SampledProgram(*row) for row in zip(*columns, strict=True)]
 
@@ -187,7 +187,7 @@ class Actor:
         self._executor = executor
         self._judge = judge
         self._journal = rollout_journal
-        self._prompts = [prompts.encode_prompt(policy.tokenizer, record.statement) for record in records]
+        self._prompts = [prompts.encode_prompt(policy.tokenizer, record.statement, settings.data) for record in records]
 
     @property
     def params(self) -> decoder.Params:
@@ -240,7 +240,7 @@ class Actor:
         """The second half of `produce`, in the sandbox: needs none of the weights, so that the next half may begin."""
         samples, completions = self._settings.grpo.rollouts, sampled.completions
         asked = [self._prompts[problem] for problem in sampled.problems]
-        programs = extract_programs(completions, self._policy.tokenizer, asked)
+        programs = extract_programs(completions, self._policy.tokenizer, asked, self._settings.data)
         owners = [problem for problem in sampled.problems for _ in range(samples)]
         attempts = [(self._records[problem], program) for problem, program in zip(owners, programs, strict=True)]
         with _timed(timings, "execute_s"):
@@ -292,13 +292,13 @@ def pad_prompts(prompt_ids: Sequence[np.ndarray], length: int, *, pad: int) -> t
 
 
 def extract_programs(
-    completions: sampling.Completions, tokenizer: Tokenizer, prompt_ids: Sequence[np.ndarray]
+    completions: sampling.Completions, tokenizer: Tokenizer, prompt_ids: Sequence[np.ndarray], data: DataSettings
 ) -> list[str]:
     """Return the program in each completion, equally many of each prompt, those of one prompt side by side."""
     samples = len(completions.tokens) // len(prompt_ids)
     rows = enumerate(zip(np.asarray(completions.tokens), np.asarray(completions.length), strict=True))
     return [
-        prompts.sampled_program(tokenizer, prompt_ids[row // samples], tokens[:length])
+        prompts.sampled_program(tokenizer, prompt_ids[row // samples], tokens[:length], data)
         for row, (tokens, length) in rows
     ]
 

@@ -14,7 +14,11 @@ from jaxtyping import Bool, Float
 
 from optimrl_jax import arrays, environment, rewards
 from optimrl_jax.environment import padding
-from optimrl_jax.settings import Settings
+from optimrl_jax.jobs.user_code import load_function, names_function
+from optimrl_jax.settings import RewardSettings, Settings
+
+# Compositions whose reward is decided by the first test that fails.
+GATED = ("collapsed", "two_gate")
 
 
 class Run(typing.Protocol):
@@ -47,7 +51,7 @@ class Rewarder:
         self._tests = [padding.pad_tests(record, self._k) for record in records]
         self._references = [padding.pad_references(record, self._k, h) for record in records]
         self._environment = environment.build(**vars(settings.environment))
-        reward = functools.partial(rewards.judge_and_reward, **vars(settings.reward))
+        reward = functools.partial(rewards.judge_and_reward, **_resolved(settings.reward))
         self._judged = jax.jit(lambda *problem: _judged(reward(*problem)))
         self._seed, self._noise = settings.seed, settings.noise
         self._service = environment.service_named(settings.noise.service)
@@ -105,7 +109,16 @@ def can_stop_early(family: environment.Family, composition: str) -> bool:
     Programs that fail then cost one test instead of all of them.
     """
     judges_every_test = family.filter == "none" and family.limit in ("none", "absolute")
-    return judges_every_test and composition.startswith(("collapsed", "two_gate"))
+    return judges_every_test and composition in rewards.COMPOSITIONS and composition.startswith(GATED)
+
+
+def _resolved(chosen: RewardSettings) -> dict[str, typing.Any]:
+    """The arguments of `rewards.reward`, the user's own functions in place of their names."""
+    values = dict(vars(chosen))
+    for name in ("composition", "quality_map"):
+        if names_function(values[name]):
+            values[name] = load_function(values[name], f"reward.{name}")
+    return values
 
 
 def _judged(found: rewards.RewardedOutcome) -> RewardedGroup:
