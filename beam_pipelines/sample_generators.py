@@ -1,24 +1,38 @@
 """Edge: `python -m beam_pipelines.sample_generators`: asks a model for input generators and stores every completion.
 
-The JSON Lines file that it writes is what `build_dataset --generators` reads. A run that was stopped goes on with the
-completions that are missing.
+Sampled as in the paper, the model sees a solution that execution has verified, and each campaign of test generation has
+samples of its own:
+
+    python -m beam_pipelines.build_dataset ... --until=validate
+    python -m beam_pipelines.sample_generators --verified=OUTPUT/until/validate --campaign=correctness ...
+    python -m beam_pipelines.build_dataset ... --until=classify_correctness --generators=FILE
+    python -m beam_pipelines.sample_generators --verified=OUTPUT/until/classify_correctness --campaign=optimization ...
+    python -m beam_pipelines.build_dataset ... --generators=FILE
+
+What a build has executed is stored, so that going on from a stage executes nothing again. The JSON Lines file that is
+written is what `build_dataset --generators` reads. A run that was stopped goes on with what is missing.
 """
 
+import argparse
 import concurrent.futures
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from beam_pipelines import storage
 from beam_pipelines.generators import endpoint, generator_prompt
+from beam_pipelines.generators.harness import CAMPAIGN_METHODS
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.pipeline import SOURCES
 from beam_pipelines.records import Problem
 from optimrl_jax.errors import require
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.user_paths import existing_path
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -31,6 +45,7 @@ class GeneratorRequest:
     problem: str
     prompt: str
     seed: int
+    campaign: str = ""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -39,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
     output = pathlib.Path(values.output)
     require(bool(values.output) and output.parent.is_dir(), "--output", values.output, "a file in a directory")
     stored = stored_ids(output)
-    asked = [one for one in generator_requests(values) if one.id not in stored]
+    asked = (request for request in generator_requests(values) if request.id not in stored)
     where = endpoint.Endpoint(
         url=values.endpoint,
         model=values.model,
@@ -51,44 +66,66 @@ def main(arguments: Sequence[str]) -> None:
     )
     outcomes = sample_completions(where, asked, output=output, concurrency=values.concurrency)
     table = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
-    print(f"{output}: {len(stored)} completions were there, {len(asked)} asked for: {table or 'nothing to do'}")
+    print(f"{output}: {len(stored)} completions were there, {outcomes.total()} asked for: {table or 'nothing to do'}")
 
 
-def generator_requests(values: object) -> Iterator[GeneratorRequest]:
-    """Attempts of every problem of the source that has a correct solution to show."""
-    options = BuildOptions(source=values.source, input=values.input, limit=values.limit)
-    for problem in SOURCES[values.source](options).records():
-        if isinstance(problem, Problem) and problem.correct:
-            for attempt in range(values.attempts):
-                name = f"{problem.id}/{attempt}"
-                yield GeneratorRequest(
-                    name, problem.id, generator_prompt.generator_prompt(problem, seed=attempt), seed=attempt
-                )
+def generator_requests(values: argparse.Namespace) -> Iterator[GeneratorRequest]:
+    """Yield the attempts of every problem that has a correct Python 3 solution to show."""
+    for problem in itertools.islice(_problems(values), values.limit or None):
+        if not generator_prompt.shown_solutions(problem):
+            continue
+        for attempt in range(values.attempts):
+            name = "/".join(filter(None, (problem.id, values.campaign, str(attempt))))
+            # Other draws of the shown solution for the other campaign.
+            seed = attempt + values.attempts * (values.campaign == "optimization")
+            prompt = generator_prompt.generator_prompt(problem, seed=seed)
+            yield GeneratorRequest(name, problem.id, prompt, seed=seed, campaign=values.campaign)
+
+
+def _problems(values: argparse.Namespace) -> Iterator[Problem]:
+    """Problems whose solutions a build has verified, or else as the source gives them."""
+    if values.verified:
+        directory = existing_path(values.verified, "--verified", is_directory=True)
+        yield from storage.read_problems(directory)
+        return
+    options = BuildOptions(source=values.source, input=values.input, split=values.split, limit=values.limit)
+    yield from (record for record in SOURCES[values.source](options).records() if isinstance(record, Problem))
 
 
 def sample_completions(
-    where: endpoint.Endpoint, asked: Sequence[GeneratorRequest], *, output: pathlib.Path, concurrency: int
+    where: endpoint.Endpoint, asked: Iterable[GeneratorRequest], *, output: pathlib.Path, concurrency: int
 ) -> Counter[str]:
-    """Stores a line for every question as its answer comes and counts what came of them."""
-    caller = endpoint.ChatClient(where)
+    """Store a line for every request as its answer comes and count what came of them.
+
+    Requests are taken from the iterator as others are answered: a corpus of prompts never lies in memory.
+    """
+    client = endpoint.ChatClient(where)
     outcomes: Counter[str] = Counter()
+    left = iter(asked)
+    waiting: set[concurrent.futures.Future[dict[str, object]]] = set()
     with concurrent.futures.ThreadPoolExecutor(concurrency) as threads, output.open("a") as lines:
-        waiting = [threads.submit(completion_line, caller, question, model=where.model) for question in asked]
         try:
-            for done in concurrent.futures.as_completed(waiting):
-                line = done.result()
-                outcomes[line["outcome"]] += 1
-                lines.write(json.dumps(line) + "\n")
-                lines.flush()
+            while True:
+                for request in itertools.islice(left, 2 * concurrency - len(waiting)):
+                    waiting.add(threads.submit(completion_line, client, request, model=where.model))
+                if not waiting:
+                    return outcomes
+                done, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
+                # In the order in which they were asked for, as far as they came together.
+                for line in sorted((future.result() for future in done), key=lambda line: str(line["id"])):
+                    outcomes[str(line["outcome"])] += 1
+                    lines.write(json.dumps(line) + "\n")
+                    lines.flush()
         finally:
             threads.shutdown(cancel_futures=True)
-            caller.close()
-    return outcomes
+            client.close()
 
 
 def completion_line(caller: endpoint.ChatClient, question: GeneratorRequest, *, model: str) -> dict[str, object]:
     """The line of one question: the completion as it came, and the program in it if there is one."""
     line: dict[str, object] = {"id": question.id, "problem": question.problem, "model": model, "seed": question.seed}
+    if question.campaign:
+        line["campaign"] = question.campaign
     try:
         completion = caller.complete(question.prompt, seed=question.seed)
     except (endpoint.GarbledAnswerError, endpoint.RefusedRequestError) as error:
@@ -98,20 +135,30 @@ def completion_line(caller: endpoint.ChatClient, question: GeneratorRequest, *, 
 
 
 def stored_ids(output: pathlib.Path) -> set[str]:
-    """Ids of the completions in the file; a line that a killed run left unfinished is cut off."""
+    """Return the ids of the completions in the file; a line that a killed run left unfinished is cut off."""
+    ids: set[str] = set()
     if not output.exists():
-        return set()
-    whole, _, unfinished = output.read_text().rpartition("\n")
-    if unfinished:
-        output.write_text(whole + "\n" if whole else "")
-    return {json.loads(line)["id"] for line in whole.split("\n") if line}
+        return ids
+    whole = 0
+    with output.open("r+b") as lines:
+        for line in lines:
+            if not line.endswith(b"\n"):
+                break
+            whole += len(line)
+            ids.add(json.loads(line)["id"])
+        lines.truncate(whole)
+    return ids
 
 
-def _parsed(arguments: Sequence[str]) -> object:
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     description = "Asks a model for input generators."
     parser = ArgumentParser(prog="sample_generators", description=description, allow_abbrev=False)
     parser.add_argument("--source", default="code_contests", choices=sorted(SOURCES), help="where problems come from")
     parser.add_argument("--input", default="", help="file or directory that the source reads")
+    parser.add_argument("--split", default="", help="split of the input to read, where it has several; all: mix them")
+    parser.add_argument("--verified", default="", help="records that build_dataset --until left, instead of a source")
+    campaigns = ("", *CAMPAIGN_METHODS)
+    parser.add_argument("--campaign", default="", choices=campaigns, help="the round that uses them; empty: both")
     parser.add_argument("--limit", type=int, default=0, help="problems to ask about at most; 0: all")
     parser.add_argument("--attempts", type=int, default=10, help="completions of each problem (paper: 10)")
     parser.add_argument("--endpoint", default="", help=f"address up to /v1; a key is read from {KEY_VARIABLE}")

@@ -3,7 +3,8 @@
 import hashlib
 import re
 
-from beam_pipelines.records import Problem
+from beam_pipelines.records import Problem, Solution
+from beam_pipelines.stages.python2 import is_python2
 
 _INSTRUCTION = """Below are a programming problem and a Python program that solves it. Write a Python class named
 InputGenerator with four methods without arguments: generate_edge_cases, generate_large_cases, generate_small_cases and
@@ -25,11 +26,21 @@ CLASS = "class InputGenerator"
 
 
 def generator_prompt(problem: Problem, *, seed: int) -> str:
-    """The statement in full and one correct solution, which the seed draws; raises ValueError without a solution."""
-    if not problem.correct:
-        raise ValueError(f"{problem.id}: expected a correct solution to show")
-    ranked = sorted(problem.correct, key=lambda one: hashlib.sha256(f"{seed}/{one.id}".encode()).digest())
+    """Return the statement in full and one correct Python 3 solution, which the seed draws.
+
+    Raises:
+      ValueError: there is no such solution to show.
+    """
+    shown = shown_solutions(problem)
+    if not shown:
+        raise ValueError(f"{problem.id}: expected a correct solution in Python 3 to show")
+    ranked = sorted(shown, key=lambda one: hashlib.sha256(f"{seed}/{one.id}".encode()).digest())
     return _INSTRUCTION.format(statement=problem.statement, program=ranked[0].program)
+
+
+def shown_solutions(problem: Problem) -> list[Solution]:
+    """Return the correct solutions in Python 3, the language that the generator is asked for in."""
+    return [one for one in problem.correct if one.language == "python3" and not is_python2(one.program)]
 
 
 def generator_program_of(completion: str) -> str | None:

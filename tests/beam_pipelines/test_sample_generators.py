@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
-from beam_pipelines import sample_generators
+from beam_pipelines import sample_generators, storage
 from beam_pipelines.generators import generator_files, generator_prompt
+from beam_pipelines.records import Rejection
 from optimrl_jax.jobs.command_line import run_command
 from tests.beam_pipelines import planted
 
@@ -124,6 +125,28 @@ def test_a_second_run_asks_only_for_what_is_missing(ask, tmp_path):
     assert (code, len(questions)) == (0, 1)
     assert [line["id"] for line in stored(tmp_path)] == [f"planted/sum/{n}" for n in range(3)]
     assert [line["outcome"] for line in stored(tmp_path)] == ["no_program", "program", "program"]
+
+
+def test_a_campaign_has_samples_of_its_own_from_verified_solutions(ask, tmp_path):
+    verified = tmp_path / "verified"
+    verified.mkdir()
+    problem = planted.problem("seen", correct=(planted.FAST_SUM,), statement="Add all the numbers.")
+    storage.write_record(problem, directory=str(verified))
+    storage.write_record(Rejection("gone", "validate", "few_confirmed_correct"), directory=str(verified))
+    _, first = ask([(200, GOOD, {})], f"--verified={verified}", "--campaign=correctness", attempts=2)
+    _, second = ask([(200, GOOD, {})], f"--verified={verified}", "--campaign=optimization", attempts=2)
+    assert (len(first), len(second)) == (2, 2)
+    assert all(planted.FAST_SUM in question["messages"][0]["content"] for _, question in first + second)
+    assert {line["id"] for line in stored(tmp_path)} == {
+        f"planted/seen/{campaign}/{n}" for campaign in ("correctness", "optimization") for n in range(2)
+    }
+    generators = generator_files.read_generators(str(tmp_path / "g.jsonl"))["planted/seen"]
+    assert [generator.campaign for generator in generators].count("correctness") == 2
+
+
+def test_python_2_programs_are_not_shown():
+    problem = planted.problem(correct=("print raw_input()\n", planted.FAST_SUM))
+    assert [one.program for one in generator_prompt.shown_solutions(problem)] == [planted.FAST_SUM]
 
 
 @pytest.mark.parametrize(
