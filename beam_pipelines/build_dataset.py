@@ -36,6 +36,7 @@ COMPLETE = "COMPLETE"
 # A large source is looked at for so long, seconds, before a build begins.
 SURVIVAL_PATIENCE_S = 20.0
 STORE = "executions.sqlite"
+UNTIL = "until"
 TRACES = "traces.jsonl"
 REVIEWS = "reviews.jsonl"
 WORK = "work"
@@ -75,6 +76,10 @@ def build(options: BuildOptions, beam_arguments: Sequence[str], *, inputs: Mappi
     rows = stage_table.stage_rows(stages, rejected, kept=len(kept))
     console.print_stage_table(rows, has_paper=options.source == stage_table.PAPER_SOURCE)
     console.print_rejected_records([one for one in rejected if one.stage == "read"])
+    if options.until:
+        stopped = storage.move_records(work / pipeline.RECORDS, epath.Path(output) / UNTIL / options.until)
+        print(f"stopped after {options.until}: {len(kept)} problems in {stopped}")
+        return
     splits = decide_splits(options, kept)
     _write_traces(output / TRACES, records, splits=splits)
     _write_reviews(output / REVIEWS, records)

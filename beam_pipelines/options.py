@@ -37,6 +37,7 @@ class BuildOptions:
     min_incorrect: int = setting(1, "gate: incorrect solutions that must be left of a problem", NOT_NEGATIVE)
     max_correct_drop: float = setting(0.25, "gate: share of correct solutions lost to added tests at most", SHARE)
     max_false_positive: float = setting(0.05, "gate: share of incorrect solutions that pass at most", SHARE)
+    until: str = setting("", "stage after which to stop; its problems go to OUTPUT/until/STAGE; empty: all stages")
     output: str = setting("", "directory of the dataset")
     name: str = setting("DMC-Optim", "name of the dataset in its metadata and on its card")
     version: str = setting("1.0.0", "version of the dataset, as MAJOR.MINOR.PATCH", VERSION)

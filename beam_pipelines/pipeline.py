@@ -42,6 +42,7 @@ from beam_pipelines.stages import (
 )
 from beam_pipelines.stages import validate as validation
 from beam_pipelines.stages.stage import Stage
+from optimrl_jax.errors import require
 
 Source = Callable[[BuildOptions], ReadSource]
 
@@ -74,7 +75,18 @@ def sandbox_connection(options: BuildOptions, *, store: str = "", checkpoints: s
 
 
 def pipeline_stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
-    """The stages in the order in which a problem passes them."""
+    """Return the stages in the order in which a problem passes them, up to the one that `until` names.
+
+    Raises:
+      UserError: no stage has that name.
+    """
+    steps = _all_stages(options, sandbox)
+    names = [step.label for step in steps]
+    require(options.until in ("", *names), "--until", options.until, f"one of {', '.join(names)}")
+    return steps[: names.index(options.until) + 1] if options.until else steps
+
+
+def _all_stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
     held_out = deduplicate.evaluation_set(evaluation_sets.read_evaluation_sets(options.evaluation_sets))
     steps = [deduplicate.deduplicate_stage(held_out, similar=options.similar)]
     if options.tests_only:

@@ -101,6 +101,18 @@ def reject_repeated(directory: epath.PathLike) -> int:
     return count
 
 
+def move_records(source: epath.Path, target: epath.Path) -> epath.Path:
+    """Move the records of a directory to another one, in place of what is there, and return it."""
+    target.rmtree(missing_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # The two may lie on different file systems, where a rename is not possible.
+    target.mkdir()
+    for path in source.glob("*.json.gz"):
+        path.copy(target / path.name)
+    source.rmtree()
+    return target
+
+
 def write_checkpoint(outcome: Problem | Rejection, *, directory: str, stage: str) -> None:
     """Keep what a stage made of a problem, for a bundle that is tried again."""
     _write(outcome, _checkpoint_path(outcome, directory=directory, stage=stage))

@@ -15,7 +15,7 @@ import psutil
 import pyarrow.parquet
 import pytest
 
-from beam_pipelines import build_dataset, export_parquet
+from beam_pipelines import build_dataset, export_parquet, storage
 from beam_pipelines.runners import beam_runs
 from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import run_command
@@ -270,3 +270,21 @@ def test_a_set_without_solutions_becomes_an_evaluation_split_and_runs_nothing(tm
     assert (directory.name, info["releaseNotes"]) == ("2.1.0", {"2.1.0": "My set"})
     assert info["redistributionInfo"]["license"] == "cc0-1.0"
     assert info["location"]["urls"] == ["https://example.org"]
+
+
+def test_a_build_that_stops_after_a_stage_goes_on_from_what_it_executed(tmp_path):
+    corpus = write_corpus(tmp_path / "c.jsonl", [planted.problem("x")])
+    flags = ("--source=jsonl", f"--input={corpus}", "--calls=1", "--repeats=1", "--trust_programs")
+    output = tmp_path / "dataset"
+    run_quietly(*flags, f"--output={output}", "--until=validate")
+    (problem,) = storage.read_problems(output / "until" / "validate")
+    assert [count.stage for count in problem.trace][-1] == "validate"
+    assert len(problem.correct) == len(planted.CORRECT_SUMS)
+    assert not (output / "COMPLETE").exists()
+    run_quietly(*flags, f"--output={output}")
+    assert (output / "COMPLETE").exists()
+    summary = json.loads((output / "summary.json").read_text())
+    whole = tmp_path / "whole"
+    run_quietly(*flags, f"--output={whole}")
+    undisturbed = json.loads((whole / "summary.json").read_text())
+    assert summary["splits"] == undisturbed["splits"]
