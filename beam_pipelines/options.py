@@ -7,7 +7,7 @@ import dataclasses
 
 from optimrl_jax.jobs.checked_fields import INNER_SHARE, NOT_NEGATIVE, POSITIVE, POSITIVE_SHARE, SHARE, Check, setting
 
-KNOWN_LANGUAGES = ("python3", "pypy3", "cpp", "java")
+KNOWN_LANGUAGES = ("python3", "pypy3", "c", "cpp")
 LANGUAGES: Check = (
     lambda value: bool(value) and set(value.split(",")) <= set(KNOWN_LANGUAGES),
     f"some of {','.join(KNOWN_LANGUAGES)}",
@@ -30,7 +30,7 @@ class BuildOptions:
     source: str = setting("mini", "where problems come from")
     input: str = setting("", "file or directory that the source reads")
     split: str = setting("", "split of the input to read, where it has several; all: mix them")
-    languages: str = setting("python3", "comma-separated languages of solutions: python3, pypy3, cpp, java", LANGUAGES)
+    languages: str = setting("python3", "comma-separated languages of solutions: python3, pypy3, c, cpp", LANGUAGES)
     special_judges: str = setting("reject", "problems with a checker of their own: reject, or compare outputs", JUDGES)
     tests_only: bool = setting(False, "statements and tests alone, as an evaluation needs them: no program is run")
     min_correct: int = setting(5, "gate: correct solutions that must be left of a problem (paper: 5)", POSITIVE)

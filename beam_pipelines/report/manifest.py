@@ -6,7 +6,7 @@ import importlib.metadata
 import pathlib
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from etils import epath
 
@@ -68,9 +68,17 @@ def hash_inputs(options: BuildOptions) -> dict[str, str]:
     hashes = {}
     for name in filter(None, named):
         root = epath.Path(name)
-        paths = sorted(path for path in root.rglob("*") if not path.is_dir()) if root.is_dir() else [root]
-        hashes |= {str(path): _hash_file(path) for path in paths if path.exists()}
+        hashes |= {str(path): _hash_file(path) for path in _files_below(root)}
     return hashes
+
+
+def _files_below(path: epath.Path) -> Iterator[epath.Path]:
+    """The files of a directory at any depth, in order; `epath` knows no recursive patterns, which a bucket lacks."""
+    if path.is_dir():
+        for child in sorted(path.iterdir()):
+            yield from _files_below(child)
+    elif path.exists():
+        yield path
 
 
 def hash_text(text: str) -> str:

@@ -22,9 +22,12 @@ LANGUAGE_NAMES = {
     "pypy2": "python2",
     "cpp": "cpp",
     "c++": "cpp",
+    "c": "c",
     "java": "java",
 }
-SUFFIXES = {".py": "python3", ".py3": "python3", ".py2": "python2", ".java": "java"} | dict.fromkeys(
+# A version or a compiler may follow; "C#" is not C, "JavaScript" is not Java.
+AFTER_A_NAME = tuple(" .-_(0123456789")
+SUFFIXES = {".py": "python3", ".py3": "python3", ".py2": "python2", ".c": "c", ".java": "java"} | dict.fromkeys(
     (".cpp", ".cc", ".cxx", ".c++", ".C"), "cpp"
 )
 
@@ -37,12 +40,13 @@ def language_named(name: object) -> str:
     words = str(name).strip().lower()
     if words in LANGUAGE_NAMES:
         return LANGUAGE_NAMES[words]
-    known = [known for known in LANGUAGE_NAMES if words.startswith(known) and not words[len(known) :][:1].isalpha()]
+    known = [known for known in LANGUAGE_NAMES if words.startswith(known) and words[len(known) :][:1] in AFTER_A_NAME]
     return LANGUAGE_NAMES[max(known, key=len)] if known else ""
 
 
 def language_of_file(path: pathlib.PurePath) -> str:
     """Return the sandbox's name for the language of a source file by its suffix, empty for others."""
+    # A capital C is C++, a small one is C.
     return SUFFIXES.get(path.suffix, "") or SUFFIXES.get(path.suffix.lower(), "")
 
 

@@ -39,7 +39,7 @@ def test_a_later_package_compares_tokens_in_any_letter_case_by_default(tmp_path,
     assert (problem.checker, problem.category) == ("kattis", "Cup")
 
 
-def test_programs_in_cpp_and_java_come_where_they_are_asked_for(tmp_path):
+def test_compiled_programs_come_where_they_are_asked_for(tmp_path):
     files = LEGACY | {"submissions/accepted/B.java": "class B {}", "submissions/wrong_answer/c.cc": "int main() {}"}
     problem = read_package(tmp_path, files, languages="python3,cpp")
     assert {(one.id, one.language) for one in problem.solutions} == {
@@ -48,7 +48,8 @@ def test_programs_in_cpp_and_java_come_where_they_are_asked_for(tmp_path):
         ("wrong_answer/w.py", "python3"),
         ("wrong_answer/c.cc", "cpp"),
     }
-    assert len(read_package(tmp_path, files, languages="java").solutions) == 1
+    files |= {"submissions/accepted/d.c": "int main() { return 0; }"}
+    assert [one.id for one in read_package(tmp_path, files, languages="c").solutions] == ["accepted/d.c"]
 
 
 def test_a_folder_with_one_source_is_a_program_and_one_with_several_is_counted(tmp_path):

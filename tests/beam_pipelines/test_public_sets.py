@@ -136,6 +136,8 @@ def test_a_row_of_codeforces_that_cannot_be_compared_is_named(tmp_path, change, 
         ("Java 8", "java"),
         ("JavaScript", ""),
         ("C#", ""),
+        ("GNU C11", ""),
+        ("c", "c"),
         ("Pascal", ""),
     ],
 )
