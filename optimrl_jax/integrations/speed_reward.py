@@ -104,7 +104,7 @@ class SpeedReward:
         """
         if self._column not in columns:
             raise ValueError(f"columns = {sorted(columns)}: expected {self._column!r} among the dataset's columns")
-        return self.rewards_of([text_of(problem) for problem in columns[self._column]], completions)
+        return self.rewards_of([id_text(problem) for problem in columns[self._column]], completions)
 
     def compute_score(
         self,
@@ -179,7 +179,7 @@ def answer_text(completion: Completion) -> str:
     return "\n".join(str(message["content"]) for message in completion if message.get("role") == "assistant")
 
 
-def text_of(value: typing.Any) -> str:
+def id_text(value: typing.Any) -> str:
     """Return an id as text, however a trainer's batches hold it: text, bytes, or an array of one of them."""
     value = value.item() if isinstance(value, np.ndarray | np.generic) else value
     return value.decode() if isinstance(value, bytes) else str(value)
