@@ -30,7 +30,7 @@ def main(job: Job) -> None:
     listening = _listening(serve.host, serve.port)
     engine = Engine(policy, data, rows=serve.rows)
     weights = WeightReceiver(engine) if serve.accepts_weights else None
-    app = api.create_app(engine, name=serve.name, key=serve.key, weights=weights)
+    app = api.create_policy_app(engine, name=serve.name, key=serve.key, weights=weights)
     _LOG.info("%s at http://%s:%d/v1", serve.name, serve.host, listening.getsockname()[1])
     try:
         uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])

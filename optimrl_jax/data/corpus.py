@@ -98,7 +98,7 @@ def sft_microbatches(settings: Settings, *, processes: int = 1) -> int:
     """Return the microbatches that hold what one process takes for a step; raise SettingsError for rows too short."""
     recipe, data = settings.sft, settings.data
     tokens = recipe.batch_tokens // processes if recipe.mix else 0
-    return packing.max_microbatches(
+    return packing.max_packed_microbatches(
         tokens or recipe.batch // processes,
         data.row_tokens if recipe.mix else data.prompt_tokens + data.completion_tokens,
         row_tokens=data.row_tokens,

@@ -70,7 +70,7 @@ def assign_rows(lengths: Sequence[int], row_tokens: int) -> list[list[int]]:
     return rows
 
 
-def max_microbatches(
+def max_packed_microbatches(
     sequences: int, longest: int, *, row_tokens: int, micro_rows: int, tokens: int | None = None
 ) -> int:
     """Return the number of microbatches that hold any such sequences, so that one compiled shape serves all.

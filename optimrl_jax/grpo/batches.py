@@ -76,7 +76,7 @@ def max_microbatches(grpo: GrpoSettings, data: DataSettings) -> int:
     rows = {"row_tokens": data.row_tokens, "micro_rows": data.micro_rows}
     longest = data.prompt_tokens + data.completion_tokens
     if not data.shares_prompts:
-        return packing.max_microbatches(grpo.problems * grpo.rollouts, longest, **rows)
+        return packing.max_packed_microbatches(grpo.problems * grpo.rollouts, longest, **rows)
     shared = data.prompt_tokens - 1
     return packing.max_shared_microbatches(grpo.problems, grpo.rollouts, shared=shared, own=longest - shared, **rows)
 

@@ -23,7 +23,9 @@ from optimrl_jax.serving.weights import WeightReceiver
 DONE = "data: [DONE]\n\n"
 
 
-def create_app(engine: Engine, *, name: str, key: str = "", weights: WeightReceiver | None = None) -> fastapi.FastAPI:
+def create_policy_app(
+    engine: Engine, *, name: str, key: str = "", weights: WeightReceiver | None = None
+) -> fastapi.FastAPI:
     """Return the service of one policy.
 
     Args:

@@ -21,7 +21,7 @@ from optimrl_jax.serving.engine import Engine
 SOURCE = pathlib.Path("body")
 
 
-class _Tensors:
+class _PostedTensors:
     """Tensors in memory, as a checkpoint has them."""
 
     def __init__(self, tensors: dict[str, np.ndarray]) -> None:
@@ -63,7 +63,7 @@ class WeightReceiver:
 
     def receive(self, body: bytes, version: int) -> None:
         """Check the weights of a body and hand them over; raise UserError where they are not this policy's."""
-        tensors = _Tensors(safetensors.numpy.load(body))
+        tensors = _PostedTensors(safetensors.numpy.load(body))
         params = assemble_parameters(
             self._engine.network, tensors, names=HUGGING_FACE, source=SOURCE, dtype="float32", placement=None
         )

@@ -21,7 +21,9 @@ SCRIPT = pathlib.Path(__file__).parent / "ask_endpoint.py"
 def answer():
     python = python_with("openai", "openai")
     engine = Engine(POLICY, SMALL, rows=4)
-    server = uvicorn.Server(uvicorn.Config(api.create_app(engine, name="tiny", key="k"), port=0, log_level="error"))
+    server = uvicorn.Server(
+        uvicorn.Config(api.create_policy_app(engine, name="tiny", key="k"), port=0, log_level="error")
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

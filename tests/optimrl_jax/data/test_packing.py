@@ -25,7 +25,7 @@ def test_three_sequences_in_two_rows_by_hand():
 @given(LENGTHS)
 def test_every_sequence_comes_back_whole_and_rows_are_few(lengths):
     tokens = [np.arange(1, length + 1) + 100 * index for index, length in enumerate(lengths)]
-    microbatches = packing.max_microbatches(len(lengths), max(lengths), row_tokens=20, micro_rows=2)
+    microbatches = packing.max_packed_microbatches(len(lengths), max(lengths), row_tokens=20, micro_rows=2)
     packed, used = packing.pack_sequences(tokens, {}, row_tokens=20, micro_rows=2, microbatches=microbatches)
     found = []
     for row_tokens, row_segments in zip(packed.tokens.reshape(-1, 20), packed.segments.reshape(-1, 20), strict=True):
@@ -80,6 +80,6 @@ def test_a_sequence_longer_than_a_row_is_an_error():
     with pytest.raises(ValueError, match="sequence 1 has 6 tokens"):
         packing.assign_rows([2, 6], 5)
     with pytest.raises(ValueError, match="row_tokens = 5"):
-        packing.max_microbatches(3, 6, row_tokens=5, micro_rows=1)
+        packing.max_packed_microbatches(3, 6, row_tokens=5, micro_rows=1)
     with pytest.raises(ValueError, match="row_tokens = 5: expected at least the longest sequence, 6"):
         packing.max_shared_microbatches(2, 3, shared=2, own=4, row_tokens=5, micro_rows=1)

@@ -15,7 +15,7 @@ from tests.optimrl_jax.grpo.stored import DATA, POLICY
 @contextlib.contextmanager
 def served(policy=POLICY):
     engine = Engine(policy, DATA, rows=4)
-    app = api.create_app(engine, name="tiny", weights=WeightReceiver(engine))
+    app = api.create_policy_app(engine, name="tiny", weights=WeightReceiver(engine))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -44,7 +44,7 @@ def engine():
 
 @pytest.fixture(scope="module")
 def client(engine):
-    return fastapi.testclient.TestClient(api.create_app(engine, name="tiny"))
+    return fastapi.testclient.TestClient(api.create_policy_app(engine, name="tiny"))
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def go_on(client):
 
 
 def served(engine):
-    app = api.create_app(engine, name="tiny")
+    app = api.create_policy_app(engine, name="tiny")
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -119,7 +119,7 @@ def test_a_nucleus_holds_the_fewest_tokens_with_that_mass():
 
 def test_new_weights_take_over_between_blocks_and_say_so(client):
     engine = Engine(POLICY, DATA, rows=2)
-    app = fastapi.testclient.TestClient(api.create_app(engine, name="tiny", weights=WeightReceiver(engine)))
+    app = fastapi.testclient.TestClient(api.create_policy_app(engine, name="tiny", weights=WeightReceiver(engine)))
     fields = {"model": "tiny", "prompt": PROMPT.tolist(), "seed": 1, "max_tokens": 8, "return_token_ids": True}
     before = app.post("/v1/completions", json=fields).json()["choices"][0]
     params = jax.tree.map(lambda x: 0.3 * np.asarray(x), POLICY.params)
@@ -216,7 +216,7 @@ def test_roles_go_through_the_template_of_a_chat_model():
 
 
 def test_a_service_with_a_key_answers_nobody_without_it(engine):
-    client = fastapi.testclient.TestClient(api.create_app(engine, name="tiny", key="secret"))
+    client = fastapi.testclient.TestClient(api.create_policy_app(engine, name="tiny", key="secret"))
     assert client.get("/v1/models").status_code == 401
     assert client.get("/v1/models", headers={"Authorization": "Bearer other"}).status_code == 401
     assert client.get("/v1/models", headers={"Authorization": "Bearer secret"}).json()["data"][0]["id"] == "tiny"
