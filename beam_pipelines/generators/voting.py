@@ -54,10 +54,15 @@ def find_consensus(outputs: Sequence[OutputList], checker: Checker) -> Vote | No
       The winning list and its supporters; None where fewer than two solutions support any list, or where they agree on
       nothing but empty outputs, which judge nothing.
     """
-    lists = {s: tuple(map(_not_none, row)) for s, row in enumerate(outputs) if row and None not in row}
+    # Tidied first: outputs of a large input are long, and most solutions then print the very same text.
+    lists = {
+        s: tuple(tidy_output(_not_none(text), checker) for text in row)
+        for s, row in enumerate(outputs)
+        if row and None not in row
+    }
     distinct = list(dict.fromkeys(lists.values()))
     agrees = {
-        (i, j): all(checker(a, b) for a, b in zip(expected, produced, strict=True))
+        (i, j): all(outputs_agree(checker, a, b) for a, b in zip(expected, produced, strict=True))
         for i, expected in enumerate(distinct)
         for j, produced in enumerate(distinct)
     }
@@ -66,16 +71,21 @@ def find_consensus(outputs: Sequence[OutputList], checker: Checker) -> Vote | No
     best = max(range(len(distinct)), key=lambda i: (len(supporters[i]), -i), default=None)
     if best is None or len(supporters[best]) < MIN_AGREEING or not any(text.strip() for text in distinct[best]):
         return None
-    return Vote(tuple(tidy_output(text, checker) for text in distinct[best]), supporters[best])
+    return Vote(distinct[best], supporters[best])
 
 
 def judge_pool(runs: Runs, vote: Vote, checker: Checker) -> Executions:
     """Return the pool's executions with a wrong output where a success disagrees with the vote."""
     verdict = runs.executions.verdict.copy()
     for k, s in np.argwhere(runs.executions.status == Status.SUCCESS):
-        if not checker(vote.outputs[k], runs.outputs[s][k] or ""):
+        if not outputs_agree(checker, vote.outputs[k], tidy_output(runs.outputs[s][k] or "", checker)):
             verdict[k, s] = matrices.verdict_code(Verdict.WRONG_OUTPUT)
     return dataclasses.replace(runs.executions, verdict=verdict)
+
+
+def outputs_agree(checker: Checker, expected: str, produced: str) -> bool:
+    """Whether the checker accepts an output; equal texts need no look at their words, unless one may be "nan"."""
+    return (expected == produced and "nan" not in expected.lower()) or checker(expected, produced)
 
 
 def tidy_output(output: str, checker: Checker) -> str:
@@ -84,11 +94,13 @@ def tidy_output(output: str, checker: Checker) -> str:
     Where the checker minds what was dropped, the output stays as it is, with LF line ends.
     """
     plain = output.replace("\r\n", "\n")
+    # Asked of a small text: what a checker thinks of white space does not depend on the output.
+    if not checker("1\n", "1 \n \n"):
+        return plain
     lines = [line.rstrip() for line in plain.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
-    tidy = "".join(f"{line}\n" for line in lines)
-    return tidy if checker(tidy, output) else plain
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _not_none(text: str | None) -> str:

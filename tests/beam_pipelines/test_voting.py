@@ -71,3 +71,15 @@ def test_stored_outputs_are_tidy_unless_the_checker_minds():
     assert voting.tidy_output("1 \r\n\n2\x0c3\u2028\n \n", LINES) == "1\n\n2\x0c3\n"
     assert voting.tidy_output("", LINES) == ""
     assert voting.tidy_output("1 \r\n", checker_named("kattis:space_change_sensitive")) == "1 \n"
+
+
+def test_equal_outputs_are_not_taken_apart():
+    asked = []
+
+    def checker(expected, produced):
+        asked.append((expected, produced))
+        return expected.split() == produced.split()
+
+    vote = voting.find_consensus([("1 2\n",), ("1 2 \n",), ("1 2\n",), ("3\n",)], checker)
+    assert vote.agreeing == (0, 1, 2)
+    assert {pair for pair in asked if "2" in "".join(pair)} == {("1 2\n", "3\n"), ("3\n", "1 2\n")}
