@@ -32,14 +32,9 @@ for name, source in {sources!r}.items():
 for name in held:
     del sys.modules[name]
 program = held["sandbox.runner"].main()
-# Only in a process that is to run a program. It runs here, at the bottom of the stack, as if it were this text.
+# Only in a process that is to run a program: it begins when this text has ended.
 if program is not None:
-    del sys, types, name, source, parent, last, held
-    try:
-        exec(program.code, program.namespace)
-    except BaseException:
-        program.fail()
-    program.finish()
+    program.schedule()
 """
 
 

@@ -192,10 +192,10 @@ class Runner:
             return {"error": f"{language.needs} is not in this image", "is_unavailable": True}
         path = self._write_program(language, languages.encoded(request["text"]), request.get("files", {}))
         try:
-            made = self._use_tool(language, path)
+            made, warnings = self._use_tool(language, path)
         except languages.Rejected as error:
             return {"error": str(error), **self._conditions}
-        program = languages.Prepared(path, b"" if language.leaves_binary else made)
+        program = languages.Prepared(path, b"" if language.leaves_binary else made, languages.encoded(warnings))
         if language.leaves_binary:
             languages.put_in_memory(made)
         self._bound(TOOL_LIMITS)
@@ -226,8 +226,8 @@ class Runner:
                 file.write(content if isinstance(content, bytes) else languages.encoded(content))
         return path
 
-    def _use_tool(self, language: languages.Language, path: str) -> bytes:
-        """Lets the tool read the program and returns what it leaves. Raises Rejected with its words."""
+    def _use_tool(self, language: languages.Language, path: str) -> tuple[bytes, str]:
+        """Lets the tool read the program; what it leaves, and its warnings. Raises Rejected with its words."""
         self._bound(TOOL_LIMITS)
         tool = zygote.Zygote(language.tool, languages.Prepared(path), home=self._home._replace(is_isolated=False))
         try:
@@ -240,10 +240,10 @@ class Runner:
             if report["exit"]:
                 raise languages.Rejected(report["errors"] or f"status {report['exit']}")
             if not language.leaves_binary:
-                return output
+                return output, report["errors"]
             binary = os.open(f"{self._home.scratch}/{languages.PROGRAM_FILE}", os.O_RDONLY | os.O_NOFOLLOW)
             with open(binary, "rb") as file:
-                return file.read()
+                return file.read(), report["errors"]
         except FileNotFoundError:
             raise languages.Rejected("the compiler left no program") from None
         finally:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 START_DESCRIPTOR = 3
 PROBE_STEPS = 50_000
+MOST_YIELDS = 1_000
 
 
 class Schedule(NamedTuple):
@@ -42,8 +43,12 @@ _READING = struct.Struct("4d")
 
 def mark_start(meter: object | None) -> None:
     """Tells the watcher that the program begins now; what it was told with is gone afterwards."""
-    # Some kernels book what a process uses only when it leaves its core; it also lets the watcher fall asleep first.
-    os.sched_yield()
+    # Some kernels book what a process uses only when it leaves its core. The watcher has to sleep from here on: were it
+    # awake, it would wait for the core at the same time as the program, and that time would count twice.
+    for _ in range(MOST_YIELDS):
+        os.sched_yield()
+        if is_asleep(os.getppid()):
+            break
     used_s = meter.read_s() if meter else time.process_time()
     ran_s, waited_s = schedule_of("self")
     watcher_s = schedule_of(os.getppid()).waited_s
@@ -66,6 +71,13 @@ def schedule_of(process: int | str) -> Schedule:
         ran, waited, _ = said(f"/proc/{process}/schedstat").split()
         return Schedule(int(ran) * 1e-9, int(waited) * 1e-9)
     return Schedule(0.0, 0.0)
+
+
+def is_asleep(process: int) -> bool:
+    """True for a process that waits for something other than a core, and where nobody can tell."""
+    with contextlib.suppress(OSError):
+        return said(f"/proc/{process}/stat").rpartition(b")")[2].split(None, 1)[0] != b"R"
+    return True
 
 
 def own_cpu_s() -> float:

@@ -25,11 +25,14 @@ BEST_PRIORITY = -20
 ROOM = 16
 
 
-def limit(*, wall_s: float, memory_bytes: int, file_bytes: int) -> None:
-    """Takes the limits of a run upon this process, for good."""
+def limit(*, wall_s: float, memory_bytes: int | None, file_bytes: int) -> None:
+    """Takes the limits of a run upon this process, for good; `memory_bytes` is None where a control group bounds it.
+
+    A group counts what is touched; this limit counts what is reserved, such as the stacks of threads.
+    """
     wanted = {
         resource.RLIMIT_FSIZE: file_bytes,
-        resource.RLIMIT_DATA: memory_bytes,
+        resource.RLIMIT_DATA: resource.RLIM_INFINITY if memory_bytes is None else memory_bytes,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: int(wall_s) + 2,
         resource.RLIMIT_NOFILE: 256,
@@ -37,7 +40,7 @@ def limit(*, wall_s: float, memory_bytes: int, file_bytes: int) -> None:
     }
     for name, value in wanted.items():
         hard = resource.getrlimit(name)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        value = min(value, hard) if resource.RLIM_INFINITY not in (value, hard) else max(value, hard)
         resource.setrlimit(name, (value, value))
 
 
@@ -60,11 +63,8 @@ def become_user(uid: int, *, processes: int | None) -> None:
 def take_precedence() -> None:
     """Lets this process, and none that it forks, go before all programs: it has to see at once when one ends.
 
-    The real-time class is refused to most containers, and a better priority to whoever is not root.
+    Whoever is not root has no right to it. Not by the real-time class: with it, programs of several processes hung.
     """
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-        return
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
         os.setpriority(os.PRIO_PROCESS, 0, BEST_PRIORITY)

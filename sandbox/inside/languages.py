@@ -4,14 +4,12 @@ A language may have a tool, such as a compiler, that reads the program first; it
 own, as the user of programs and under limits. Nothing of a program is read with more rights than it will run with.
 """
 
-import atexit
 import fcntl
 import functools
 import marshal
 import os
 import sys
 import types
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -29,10 +27,11 @@ class Rejected(Exception):
 
 
 class Prepared(NamedTuple):
-    """A program ready to run: where its source lies, and what its tool has made of it (empty without a tool)."""
+    """A program ready to run: where its source lies, and what its tool has made of it and said about it."""
 
     path: str
     made: bytes = b""
+    warnings: bytes = b""
 
 
 # In the forked process, just before the program's first instruction: returns what the loader is to run, or never.
@@ -71,8 +70,7 @@ def encoded(text: str) -> bytes:
 
 def in_forked_interpreter(program: Prepared, meter: groups.Meter | None) -> python.MainProgram:
     """Python in the process as it is: nothing starts anew, so that only the program's own time is measured."""
-    # What this process registered for its own end is no business of programs.
-    atexit._clear()
+    os.write(2, program.warnings)
     # As the program's user: whoever could forge this could only attack itself.
     code: types.CodeType = marshal.loads(program.made)
     return python.MainProgram(code, program.path, begin=functools.partial(clocks.mark_start, meter))
@@ -83,9 +81,7 @@ def compile_python(program: Prepared, _: groups.Meter | None) -> None:
     os.close(clocks.START_DESCRIPTOR)
     source = b"".join(iter(functools.partial(os.read, 0, 1 << 16), b""))
     try:
-        # What the compiler has to say of a program's style is for nobody: this process has no reader for it.
-        with warnings.catch_warnings(action="ignore"):
-            code = compile(source, program.path, "exec", dont_inherit=True)
+        code = compile(source, program.path, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
         os.write(2, f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace"))
         os._exit(1)

@@ -1,11 +1,16 @@
 """Inside the isolation boundary: a forked process as the interpreter that `python program.py` would have started.
 
 The interpreter itself stays: its streams, its modules and its hashes are those of any fresh one, because the runner
-starts with regular files as standard streams and touches none of them. What is done anew is what lies around a program:
-the module `__main__`, uncaught exceptions, and the end. There each step calls what the interpreter calls, in its order:
-threads are waited for, exit functions run, streams are flushed, modules go, cycles are collected, streams are flushed.
+starts with regular files as standard streams and touches none of them. A program runs as an exit function: the text
+that the interpreter was started with has ended, so that no frame of ours lies below the program's first (its recursion
+would end earlier, and it would see us in its tracebacks). An exception comes back as one that an exit function raised.
+
+The end calls what the interpreter calls, in its order: threads are waited for, exit functions run, streams are flushed,
+modules go, cycles are collected, streams are flushed. The interpreter's own end would do the same to a thousand objects
+of the library, for milliseconds; it is used where a program shows that it can tell the difference.
 """
 
+import atexit
 import gc
 import os
 import signal
@@ -15,8 +20,10 @@ from collections.abc import Callable
 from importlib import machinery
 
 BROKEN_OUTPUT = 120
-# Frames between the bottom of the stack and a program's first one that a fresh interpreter does not have.
-EXTRA_FRAMES = 1
+# A program with one of these names ends with the interpreter's own end.
+TELLING_NAMES = frozenset(
+    ("__del__", "__main__", "weakref", "finalize", "builtins", "detach", "modules", "is_finalizing", "meta_path")
+)
 # What the interpreter takes from `sys` before modules go, so that nothing can be imported any more.
 SYS_NAMES = (
     "path", "argv", "ps1", "ps2", "last_type", "last_value", "last_traceback", "path_hooks", "path_importer_cache",
@@ -25,64 +32,89 @@ SYS_NAMES = (
 
 
 class MainProgram:
-    """A compiled program, about to run as `__main__`; its code runs at the bottom of the stack, in the loader."""
+    """A compiled program, about to run as `__main__` at the end of the text that started this interpreter."""
 
     def __init__(self, code: types.CodeType, path: str, *, begin: Callable[[], None]) -> None:
         self._module = types.ModuleType("__main__")
-        self.code = code
-        self.namespace = self._module.__dict__
-        self.status = 0
+        # Called as a function it is no deeper in the stack than as a module; `exec` would be, by one.
+        self._main: types.FunctionType | None = types.FunctionType(code, self._module.__dict__)
+        self._status = 0
         self._is_interrupted = False
-        self.namespace["__loader__"] = machinery.SourceFileLoader("__main__", path)
-        self.namespace["__annotations__"] = {}
-        self.namespace["__builtins__"] = sys.modules["builtins"]
-        self.namespace["__file__"] = path
-        self.namespace["__cached__"] = None
+        namespace = self._module.__dict__
+        namespace["__loader__"] = machinery.SourceFileLoader("__main__", path)
+        namespace["__annotations__"] = {}
+        namespace["__builtins__"] = sys.modules["builtins"]
+        namespace["__file__"] = path
+        namespace["__cached__"] = None
         sys.modules["__main__"] = self._module
         sys.argv = [path]
         sys.path.insert(0, os.path.dirname(path))
-        sys.setrecursionlimit(sys.getrecursionlimit() + EXTRA_FRAMES)
         self._ours = frozenset(sys.modules) - {"__main__"}
-        begin()
+        self._begin = begin
 
-    def fail(self) -> None:
-        """Does with the exception that just ended the program what the interpreter does; call while it is handled."""
-        kind, error, traceback = sys.exc_info()
+    def schedule(self) -> None:
+        """Lets the program run when the text of the interpreter has ended: the last exit function runs first."""
+        # What this process registered for its own end is no business of programs.
+        atexit._clear()
+        sys.unraisablehook = self._catch
+        atexit.register(self._finish)
+        atexit.register(self._main)
+        atexit.register(self._begin)
+
+    def _catch(self, raised: "sys.UnraisableHookArgs") -> None:
+        """Does with the exception that ended the program what the interpreter does; leaves others to it."""
+        if raised.object is not self._main or self._main is None:
+            sys.__unraisablehook__(raised)
+            return
+        error, traceback = raised.exc_value, raised.exc_traceback
         if isinstance(error, SystemExit):
-            self.status = status_of(error.code)
+            self._status = status_of(error.code)
             return
         self._is_interrupted = isinstance(error, KeyboardInterrupt)
-        self.status = 1
-        # The first frame is the loader's.
-        error.__traceback__ = traceback.tb_next
-        sys.last_type, sys.last_value, sys.last_traceback = kind, error, traceback.tb_next
-        try:
-            sys.excepthook(kind, error, traceback.tb_next)
-        except SystemExit as last:
-            self.status = status_of(last.code)
-        except BaseException as broken:
+        self._status = 1
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
+        broken = self._call_hook(error, traceback)
+        if isinstance(broken, SystemExit):
+            self._status = status_of(broken.code)
+        elif broken is not None:
+            # The first frame is ours.
+            broken.__traceback__ = broken.__traceback__.tb_next
             print("Error in sys.excepthook:", file=sys.stderr)
             sys.__excepthook__(type(broken), broken, broken.__traceback__)
             print("\nOriginal exception was:", file=sys.stderr)
-            sys.__excepthook__(kind, error, traceback.tb_next)
+            sys.__excepthook__(type(error), error, traceback)
 
-    def finish(self) -> None:
-        """Ends this process as the interpreter ends; never returns."""
+    def _call_hook(self, error: BaseException, traceback: types.TracebackType | None) -> BaseException | None:
         try:
+            sys.excepthook(type(error), error, traceback)
+        except BaseException as broken:
+            return broken
+        return None
+
+    def _finish(self) -> None:
+        """Ends this process as the interpreter ends; returns where that is to do the rest itself."""
+        try:
+            is_telling = bool(names_of(self._main.__code__) & TELLING_NAMES)
+            atexit.unregister(self._main)
+            atexit.unregister(self._begin)
+            atexit.unregister(self._finish)
+            # Not imported here: forking a process that has it costs 0.3 ms.
+            if threading := sys.modules.get("threading"):
+                _unraisable(threading._shutdown)
+            atexit._run_exitfuncs()
+            if is_telling and self._status == 0:
+                sys.unraisablehook = sys.__unraisablehook__
+                self._module = self._main = None
+                return
             self._wind_up()
-        finally:
-            if self._is_interrupted:
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
-                os.kill(os.getpid(), signal.SIGINT)
-            os._exit(self.status)
+        except BaseException:
+            sys.__excepthook__(*sys.exc_info())
+        if self._is_interrupted:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        os._exit(self._status)
 
     def _wind_up(self) -> None:
-        # Not imported here: forking a process that has it costs 0.3 ms.
-        if threading := sys.modules.get("threading"):
-            _unraisable(threading._shutdown)
-        import atexit
-
-        atexit._run_exitfuncs()
         is_flushed = flush_streams()
         for name in SYS_NAMES:
             if hasattr(sys, name):
@@ -90,13 +122,14 @@ class MainProgram:
         for name in ("stdin", "stdout", "stderr"):
             setattr(sys, name, getattr(sys, f"__{name}__"))
         self._drop_modules()
-        if not (flush_streams() and is_flushed):
-            self.status = BROKEN_OUTPUT
+        # What could not be written once is not complained of again.
+        if not (is_flushed and flush_streams()):
+            self._status = BROKEN_OUTPUT
 
     def _drop_modules(self) -> None:
         """Lets go of all that the program made; what nothing holds goes at once, in the order of its names."""
         theirs = [sys.modules.pop(name) for name in list(sys.modules) if name not in self._ours]
-        main, self._module, self.namespace, self.code = self._module, None, None, None
+        main, self._module, self._main = self._module, None, None
         files = [module for module in theirs if module is not main and _is_programs(module, main)]
         del theirs
         kept = sys.getrefcount(main) > 2
@@ -123,30 +156,55 @@ def status_of(code: object) -> int:
 def flush_streams() -> bool:
     """Flushes standard output and standard error; False where one of them cannot be written."""
     is_flushed = True
-    for stream, tells in ((sys.stdout, True), (sys.stderr, False)):
+    for name, tells in (("stdout", True), ("stderr", False)):
+        stream = getattr(sys, name, None)
         try:
             if stream is not None and not getattr(stream, "closed", False):
                 stream.flush()
         except BaseException as error:
             is_flushed = False
             if tells:
-                sys.unraisablehook(_Unraisable(error, stream))
+                _report_unraisable(error, stream)
     return is_flushed
 
 
-class _Unraisable:
-    """What `sys.unraisablehook` takes."""
+def names_of(code: types.CodeType) -> set[str]:
+    """All names that a program uses, in it and in its functions and classes."""
+    names = {*code.co_names, *code.co_varnames, code.co_name}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= names_of(constant)
+    return names
 
-    def __init__(self, error: BaseException, thing: object) -> None:
-        self.exc_type, self.exc_value, self.exc_traceback = type(error), error, error.__traceback__
-        self.err_msg, self.object = None, thing
+
+def _kind_of_unraisables() -> type:
+    """The type of what `sys.unraisablehook` takes, which has no name in any module."""
+    kinds: list[type] = []
+
+    class Broken:
+        def __del__(self) -> None:
+            raise ValueError
+
+    usual, sys.unraisablehook = sys.unraisablehook, lambda raised: kinds.append(type(raised))
+    Broken()
+    sys.unraisablehook = usual
+    return kinds[0]
+
+
+_UNRAISABLE = _kind_of_unraisables()
+
+
+def _report_unraisable(error: BaseException, thing: object) -> None:
+    # Without the frames of this module.
+    error.__traceback__ = None
+    sys.unraisablehook(_UNRAISABLE((type(error), error, None, None, thing)))
 
 
 def _unraisable(action: Callable[[], object]) -> None:
     try:
         action()
     except BaseException as error:
-        sys.unraisablehook(_Unraisable(error, action))
+        _report_unraisable(error, action)
 
 
 def _is_programs(module: object, main: types.ModuleType) -> bool:

@@ -240,11 +240,14 @@ class Nursery:
             wall_s, memory_bytes, output_bytes, processes, file_bytes = _GO.unpack(message)[4:]
             self._close_all_but_streams()
             os.chdir(self._home.scratch)
+            group = self._home.group
             containment.limit(
-                wall_s=wall_s, memory_bytes=int(memory_bytes), file_bytes=int(max(output_bytes + 1, file_bytes))
+                wall_s=wall_s,
+                memory_bytes=None if group and group.bounds_memory else int(memory_bytes),
+                file_bytes=int(max(output_bytes + 1, file_bytes)),
             )
             if self._home.uid is not None:
-                is_bounded = self._home.group is not None and self._home.group.bounds_tasks
+                is_bounded = group is not None and group.bounds_tasks
                 containment.become_user(self._home.uid, processes=None if is_bounded else int(processes))
             return self._become(self._program, self._meter)
         except BaseException:
