@@ -11,6 +11,7 @@ import dataclasses
 import json
 import pathlib
 import sys
+import typing
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -105,7 +106,7 @@ def write_campaign(directory: pathlib.Path, campaign: CalibrationCampaign) -> No
 
     pairs, found, _ = campaign
     directory.mkdir(parents=True, exist_ok=True)
-    rows = zip(*(column.tolist() for column in pairs), strict=True)
+    rows = zip(*(column.tolist() for column in pairs if column is not None), strict=True)
     lines = (json.dumps(dict(zip(pairs._fields, row, strict=True))) for row in rows)
     (directory / "pairs.jsonl").write_text("\n".join(lines) + "\n")
     text = json.dumps(dataclasses.asdict(found) | {"version": found.version}, indent=2)
@@ -211,7 +212,7 @@ def calibrate_service(flags: argparse.Namespace) -> dict[str, object]:
     return summary
 
 
-def _print(summary: dict[str, object]) -> None:
+def _print(summary: dict[str, typing.Any]) -> None:
     from rich import console, table
 
     shown = table.Table("figure", "value")

@@ -218,12 +218,18 @@ class RunResult:
         return any(result.verdict is Verdict.SANDBOX_FAULT for result in self.results)
 
 
-def to_json(message: object) -> str:
+def to_json(message: "HasFields") -> str:
     """Canonical JSON of any dataclass of this module: sorted keys, no spaces, so that equal values hash equally."""
     return json.dumps(dataclasses.asdict(message), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-Message = typing.TypeVar("Message")
+class HasFields(typing.Protocol):
+    """An instance of a dataclass."""
+
+    __dataclass_fields__: typing.ClassVar[dict[str, dataclasses.Field[typing.Any]]]
+
+
+Message = typing.TypeVar("Message", bound=HasFields)
 
 
 def from_json(kind: type[Message], text: str | bytes) -> Message:
@@ -237,7 +243,8 @@ def from_json(kind: type[Message], text: str | bytes) -> Message:
 
 def from_dict(kind: type[Message], value: object) -> Message:
     """Builds a message from parsed JSON; unknown and missing fields are errors, lists become tuples."""
-    require(isinstance(value, dict), kind.__name__, type(value).__name__, "an object")
+    if not isinstance(value, dict):
+        raise InvalidRequestError(f"{kind.__name__} = {type(value).__name__!r}: expected an object")
     fields = {field.name: field for field in dataclasses.fields(kind)}
     unknown = sorted(set(value) - set(fields))
     require(not unknown, kind.__name__, unknown, f"only the fields {sorted(fields)}")
@@ -249,7 +256,7 @@ def from_dict(kind: type[Message], value: object) -> Message:
 
 
 def _coerce(hint: object, item: object) -> object:
-    if isinstance(item, dict) and dataclasses.is_dataclass(hint):
+    if isinstance(item, dict) and isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return from_dict(hint, item)
     if isinstance(item, list):
         element = next((arg for arg in typing.get_args(hint) if dataclasses.is_dataclass(arg)), None)

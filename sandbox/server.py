@@ -17,13 +17,15 @@ import os
 import pathlib
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+import typing
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Annotated
 
 import fastapi
 import uvicorn
 from fastapi import responses, security
 from prometheus_client import exposition
+from starlette import types
 
 from sandbox import host, protocol
 from sandbox.protocol import TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite
@@ -43,11 +45,11 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class BodyLimit:
     """Refuses bodies over a size before they are held in memory."""
 
-    def __init__(self, app: object, *, limit: int) -> None:
+    def __init__(self, app: types.ASGIApp, *, limit: int) -> None:
         self._app = app
         self._limit = limit
 
-    async def __call__(self, scope: dict, receive: object, send: object) -> None:
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         headers = dict(scope.get("headers", ()))
         declared = headers.get(b"content-length", b"0")
         if scope["type"] == "http" and declared.isdigit() and int(declared) > self._limit:
@@ -99,7 +101,7 @@ def create_app(
 
 
 def _routes(workers: pool.Pool, sentinel: probes.Sentinel) -> fastapi.APIRouter:
-    problems = {code: {"description": text} for code, text in PROBLEMS.items()}
+    problems: dict[int | str, dict[str, typing.Any]] = {code: {"description": text} for code, text in PROBLEMS.items()}
     router = fastapi.APIRouter(responses=problems)
 
     def stamped(answer: RunResult) -> RunResult:
@@ -193,7 +195,7 @@ def _within_cap(request: RunRequest) -> RunRequest:
     return request
 
 
-def _guard(token: str) -> object:
+def _guard(token: str) -> Callable[..., Awaitable[None]]:
     scheme = security.HTTPBearer(auto_error=False)
 
     async def guard(
@@ -216,7 +218,8 @@ def _full(_: fastapi.Request, error: Exception) -> responses.JSONResponse:
     return answer
 
 
-def _malformed(_: fastapi.Request, error: fastapi.exceptions.RequestValidationError) -> responses.JSONResponse:
+def _malformed(_: fastapi.Request, error: Exception) -> responses.JSONResponse:
+    assert isinstance(error, fastapi.exceptions.RequestValidationError)
     places = [f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors()]
     return _problem(422, "; ".join(places))
 

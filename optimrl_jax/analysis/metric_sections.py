@@ -9,7 +9,7 @@ import numpy as np
 from optimrl_jax import environment
 from optimrl_jax.analysis.sections import FigureOf, Row, Section, TableOf, absent
 from optimrl_jax.analysis.study import PolicyRun, Study, is_passing
-from optimrl_jax.arrays import Execution, References, Status, TestKind, Tests
+from optimrl_jax.arrays import Array, Execution, References, Status, TestKind, Tests
 from optimrl_jax.environment import padding
 from optimrl_jax.environment.calibration import calibrated
 from optimrl_jax.evaluation import style
@@ -116,7 +116,7 @@ def _metrics_of(policy: PolicyRun) -> dict[str, np.ndarray]:
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4))
-def _score(tests: Tests, references: References, run: Execution, alpha: float, beta_s: float) -> dict[str, jax.Array]:
+def _score(tests: Tests, references: References, run: Execution, alpha: float, beta_s: float) -> dict[str, Array]:
     is_pool = tests.mask & (tests.kind == TestKind.OPTIMIZATION)
     pool = references._replace(is_usable=references.is_usable & is_pool[:, None])
     is_measured = (run.status == Status.SUCCESS) & is_pool

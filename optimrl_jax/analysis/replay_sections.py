@@ -1,6 +1,7 @@
 """Sections that replay executions elsewhere: other environments, other calibrations, other time limits."""
 
 import itertools
+import typing
 
 import numpy as np
 
@@ -75,7 +76,7 @@ def calibrations(study: Study) -> Section:
         figures.append(_sweep_figure(study, name, points, table))
     matrix = _sweep(study, sensitivity.SCORING_CALIBRATIONS, (100.0, *SWEEP_TAUS))
     rows += _sweep_rows(study, "both", sensitivity.SCORING_CALIBRATIONS, matrix)
-    separation = []
+    separation: list[dict[str, typing.Any]] = []
     for tau, scores in matrix.items():
         found = sensitivity.calibration_separation(scores)
         row = {"policy_spread": found.reward_spread, "scoring_drop": found.scoring_drop}
@@ -130,7 +131,7 @@ def _heatmap_figure(
     axes.set_xticks(range(len(columns)), [column.parameter for column in columns], fontsize=5, rotation=90)
     style.label_ticks(axes, y=[policy.label for policy in study.policies])
     for name, members in families:
-        axes.text(np.mean(members), -0.6, name.replace("_", " "), ha="center", va="bottom", fontsize=7)
+        axes.text(float(np.mean(members)), -0.6, name.replace("_", " "), ha="center", va="bottom", fontsize=7)
         axes.axvline(members[-1] + 0.5, color="white", linewidth=1.5)
     return FigureOf("heatmap", f"each policy under each environment: {caption}", figure)
 

@@ -34,14 +34,20 @@ class ParameterLine:
     device_bytes: int
 
 
-def placed_state(params: decoder.Params, optimizer: typing.Any, *, mesh: jax.sharding.AbstractMesh) -> typing.Any:
+def placed_state(
+    params: decoder.Params, optimizer: typing.Any, *, mesh: jax.sharding.AbstractMesh | jax.sharding.Mesh
+) -> typing.Any:
     """Shapes of the training state with the shardings that a real run gives them; raises what `mesh.shardings` does."""
     state = jax.eval_shape(lambda p: trainer.initial_state(p, optimizer), params)
     return _placed(state, sharding.param_shardings(mesh, state))
 
 
 def placed_batch(
-    names: tuple[str, ...], data: DataSettings, *, microbatches: int, mesh: jax.sharding.AbstractMesh
+    names: tuple[str, ...],
+    data: DataSettings,
+    *,
+    microbatches: int,
+    mesh: jax.sharding.AbstractMesh | jax.sharding.Mesh,
 ) -> packing.Packed:
     """Shapes of a packed batch whose `per_token` values have those names."""
     batch = _rows(names, (microbatches, data.micro_rows, data.row_tokens))

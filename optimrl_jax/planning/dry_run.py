@@ -154,7 +154,9 @@ def compile_update(planned: Update, settings: Settings) -> dict[str, float]:
     state = cost_model.placed_state(decoder.abstract_params(settings.network), planned.optimizer, mesh=mesh)
     batch = cost_model.placed_batch(planned.per_token, settings.data, microbatches=planned.microbatches, mesh=mesh)
     compiled = lower_update(planned, state, batch, mesh=mesh, model=settings.network).compile()
-    memory, program = compiled.memory_analysis(), read_program(compiled.as_text())
+    memory, program = compiled.memory_analysis(), read_program(compiled.as_text() or "")
+    if memory is None:
+        raise UserError(f"device.target = {settings.device.target!r}: its compiler tells no memory")
     sent = program.sent_bytes()
     return {
         "argument_bytes": memory.argument_size_in_bytes,

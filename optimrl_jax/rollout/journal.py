@@ -77,12 +77,14 @@ class RolloutJournal:
         problem: str,
         completions: Sequence[str],
         programs: Sequence[str],
-        is_cut: Sequence[bool],
+        is_cut: Sequence[bool] | np.ndarray,
         runs: Sequence[CandidateRun],
     ) -> None:
         """Add the rollouts of one problem, in the order of the group."""
         lengths = group.rollouts.is_completion.sum(axis=1)
-        advantage = np.asarray(self._advantages(group.reward, lengths, group.is_valid))
+        advantage = np.asarray(
+            self._advantages(np.asarray(group.reward), np.asarray(lengths), np.asarray(group.is_valid))
+        )
         now_ns = time.time_ns()
         rows = [
             {

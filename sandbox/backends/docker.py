@@ -10,6 +10,7 @@ import os
 import socket
 import struct
 import time
+import typing
 import uuid
 
 import docker
@@ -53,7 +54,7 @@ class DockerChannel:
             self.container = self._create(cpu=cpu, uid=uid, image=image, isolation=isolation)
             stream = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
             self._stream = self.container.attach_socket(params=stream)
-            self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
+            self._socket = typing.cast(socket.socket, getattr(self._stream, "_sock", self._stream))
             self.container.start()
         except docker.errors.DockerException as error:
             raise DockerUnavailable(f"the container did not start: {error}") from error
@@ -131,7 +132,7 @@ def engine() -> docker.DockerClient:
 def require_image(image: str = IMAGE) -> str:
     """Identity of the image; raises DockerUnavailable where it was not built."""
     try:
-        return engine().images.get(image).id
+        return str(engine().images.get(image).id)
     except docker.errors.ImageNotFound:
         raise DockerUnavailable(f"image {image} is missing: build it with `make sandbox-image`") from None
 

@@ -31,17 +31,20 @@ class LocalChannel:
             env=bundle.ENVIRONMENT,
             start_new_session=True,
         )
+        assert self.process.stdin
+        assert self.process.stdout
+        self._sink, self._source = self.process.stdin, self.process.stdout
         if cpu is not None:
             os.sched_setaffinity(self.process.pid, {cpu})
 
     def send(self, message: bytes) -> None:
         view = memoryview(message)
         while view:
-            view = view[os.write(self.process.stdin.fileno(), view) :]
+            view = view[os.write(self._sink.fileno(), view) :]
 
     def receive(self, size: int, *, timeout_s: float) -> bytes:
         deadline_s = time.monotonic() + timeout_s
-        source = self.process.stdout.fileno()
+        source = self._source.fileno()
         parts = []
         while size:
             if not select.select([source], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
@@ -54,13 +57,13 @@ class LocalChannel:
         return b"".join(parts)
 
     def close(self) -> None:
-        self.process.stdin.close()
+        self._sink.close()
         try:
             self.process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self.process.stdout.close()
+        self._source.close()
         self._directory.cleanup()
 
 

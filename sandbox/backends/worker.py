@@ -175,6 +175,6 @@ def _bytes_of(suite: protocol.Suite, tests: Sequence[int]) -> int:
     return sum(len(suite.inputs[test].encode("utf-8", "surrogatepass")) for test in set(tests))
 
 
-def limits_of_run(limits: protocol.Limits) -> dict[str, float]:
+def limits_of_run(limits: protocol.Limits) -> dict[str, float | None]:
     """Limits as the runner takes them; without one of its own, processor time may be as long as wall time."""
     return dataclasses.asdict(limits) | {"cpu_s": limits.wall_s if limits.cpu_s is None else limits.cpu_s}

@@ -134,5 +134,5 @@ def quarantined(request: RunRequest, item: TestResult, measured_under: Mapping[s
 
 
 def _conversion(request: RunRequest, test: int, policy: FallbackPolicy) -> Conversion:
-    is_optimization = test in request.optimization_tests
+    is_optimization = test in (request.optimization_tests or ())
     return CONVERSIONS[policy.optimization if is_optimization else policy.correctness]

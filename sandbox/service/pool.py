@@ -99,10 +99,10 @@ class Pool:
             self.windows = self.windows.after("unsettled" in changes)
 
     def _answer(self, request: RunRequest, suite: Suite) -> RunResult:
-        reason = ""
+        reason, name = "", ""
         for attempt in range(ATTEMPTS):
             worker = self._idle.get()
-            is_lost = False
+            is_lost, name = False, worker.name
             try:
                 results = measurement.measure(worker, request, suite)
             except WorkerLost as lost:
@@ -116,7 +116,7 @@ class Pool:
                 self._return(worker, is_suspect=is_lost and attempt > 0)
         self._settle(requests=1, unsettled=1)
         tests = range(len(suite.inputs)) if request.tests is None else request.tests
-        faults = tuple(TestResult(t, Verdict.SANDBOX_FAULT, 0.0, worker=worker.name, detail=reason) for t in tests)
+        faults = tuple(TestResult(t, Verdict.SANDBOX_FAULT, 0.0, worker=name, detail=reason) for t in tests)
         return RunResult(request.sha256, faults, self.measured_under)
 
     def _return(self, worker: SandboxWorker, *, is_suspect: bool) -> None:

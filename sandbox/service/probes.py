@@ -60,7 +60,7 @@ class Sentinel:
         if self.watch.current != before.current:
             found = self.watch.current
             _LOG.warning("%s: seconds now = %.3f * then %+.4f, until accepted", found.version, *found)
-        elif self.watch.is_degraded and not before.is_degraded:
+        elif self.watch.is_degraded and not before.is_degraded and self.watch.newest:
             _LOG.warning("the newest probe has left the band: now = %.3f * then %+.4f s", *self.watch.newest)
 
     def accept(self, version: str) -> None:

@@ -111,7 +111,8 @@ class Remote:
 
     def _asked(self, request: RunRequest, suite: Suite) -> RunResult:
         """The best of the first answer and its retries; all tests are faults where no server answers."""
-        best, avoided, body = None, set(), protocol.to_json(request)
+        best: RunResult | None = None
+        avoided, body = set(), protocol.to_json(request)
         patience_s = _patience_s(request, len(request.tests or suite.inputs))
         for attempt in range(1 + self._policy.retries):
             try:
@@ -129,6 +130,7 @@ class Remote:
             if not _trouble(best) or (not best.is_faulted and len(degraded) == len(self._servers)):
                 break
             avoided = {server} | degraded
+        assert best is not None  # At least one attempt is made, and each ends with an answer or returns.
         return best
 
     def _degraded_after(self, server: httpx.Client, result: RunResult) -> set[httpx.Client]:
@@ -170,7 +172,9 @@ class Remote:
             is_full = response is not None and response.status_code == 429
             failures += 0 if is_full else 1
             self._count(**{"full" if is_full else "failed": 1})
-            pause_s = float(response.headers.get("Retry-After", 1)) if is_full else FIRST_PAUSE_S * 2**failures
+            pause_s = (
+                float(response.headers.get("Retry-After", 1)) if response and is_full else FIRST_PAUSE_S * 2**failures
+            )
             pause_s = min(LONGEST_PAUSE_S, pause_s) * random.uniform(0.5, 1.0)
             self._is_closing.wait(pause_s)
             waited_s += pause_s

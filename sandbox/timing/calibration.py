@@ -7,6 +7,7 @@ time. A calibration carries what it was measured under, so that datasets, reward
 import dataclasses
 import hashlib
 import json
+import typing
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -31,7 +32,8 @@ class DurationPairs(NamedTuple):
 
     def where(self, is_kept: np.ndarray) -> "DurationPairs":
         """The pairs that a mask [n] keeps."""
-        return DurationPairs(*(None if column is None else column[is_kept] for column in self))
+        names = (None if names is None else names[is_kept] for names in (self.test, self.program))
+        return DurationPairs(self.stored_s[is_kept], self.fresh_s[is_kept], self.problem[is_kept], *names)
 
 
 class CurveFamily(NamedTuple):
@@ -46,8 +48,8 @@ def _fit_multiplicative(stored_s: np.ndarray, fresh_s: np.ndarray) -> np.ndarray
 
 
 def _fit_power(stored_s: np.ndarray, fresh_s: np.ndarray) -> np.ndarray:
-    logs = (np.log(np.maximum(values, SMALLEST_S)) for values in (stored_s, fresh_s))
-    exponent, factor = np.polyfit(*logs, 1)
+    log_stored, log_fresh = (np.log(np.maximum(values, SMALLEST_S)) for values in (stored_s, fresh_s))
+    exponent, factor = np.polyfit(log_stored, log_fresh, 1)
     return np.array([exponent, factor])
 
 
@@ -134,10 +136,16 @@ def _fit(pairs: DurationPairs, family: str) -> Fit:
     return Fit(tuple(map(float, coefficients)), seen.r_squared, seen.rmse_s, unseen.r_squared, unseen.rmse_s)
 
 
-def calibration_from_dict(value: dict) -> Calibration:
+def calibration_from_dict(value: dict[str, typing.Any]) -> Calibration:
     """Reads what `dataclasses.asdict` wrote."""
-    fits = {name: Fit(**{**fit, "coefficients": tuple(fit["coefficients"])}) for name, fit in value["fits"].items()}
-    return Calibration(**{**value, "fits": fits})
+    fits = {name: _fit_from_dict(fit) for name, fit in value["fits"].items()}
+    fields: dict[str, typing.Any] = {**value, "fits": fits}
+    return Calibration(**fields)
+
+
+def _fit_from_dict(value: dict[str, typing.Any]) -> Fit:
+    fields: dict[str, typing.Any] = {**value, "coefficients": tuple(value["coefficients"])}
+    return Fit(**fields)
 
 
 class Interval(NamedTuple):
@@ -195,7 +203,8 @@ def movement(old: DurationPairs, new: DurationPairs) -> Movement:
 
 
 def _intervals(draws: np.ndarray) -> tuple[Interval, Interval]:
-    return tuple(Interval(*map(float, np.nanpercentile(column, (2.5, 97.5)))) for column in draws.T)
+    slope, offset = (Interval(*map(float, np.nanpercentile(column, (2.5, 97.5)))) for column in draws.T)
+    return slope, offset
 
 
 def leaderboard_spearman(pairs: DurationPairs, stored_s: np.ndarray) -> float:
@@ -211,14 +220,17 @@ def leaderboard_spearman(pairs: DurationPairs, stored_s: np.ndarray) -> float:
 
 def _mean_places(pairs: DurationPairs, among_s: np.ndarray) -> np.ndarray:
     """Mean share of the other programs that are faster, for each program that shares a test with another."""
+    assert pairs.test is not None
+    assert pairs.program is not None
+    tests, programs = pairs.test, pairs.program
     place = np.full(len(among_s), np.nan)
-    for test in np.unique(pairs.test):
-        rows = np.flatnonzero(pairs.test == test)
+    for test in np.unique(tests):
+        rows = np.flatnonzero(tests == test)
         if len(rows) > 1:
             is_faster = among_s[rows][None, :] < pairs.fresh_s[rows][:, None]
             place[rows] = (is_faster.sum(axis=1) - np.diag(is_faster)) / (len(rows) - 1)
     has_place = ~np.isnan(place)
-    return np.array([place[has_place & (pairs.program == one)].mean() for one in np.unique(pairs.program[has_place])])
+    return np.array([place[has_place & (programs == name)].mean() for name in np.unique(programs[has_place])])
 
 
 def rank_correlation(left: np.ndarray, right: np.ndarray) -> float:

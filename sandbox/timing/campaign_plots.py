@@ -3,6 +3,7 @@
 import pathlib
 
 import numpy as np
+from matplotlib import axes as axes_lib
 from matplotlib import figure
 
 from sandbox.timing import calibration
@@ -49,6 +50,6 @@ def residuals(path: pathlib.Path, pairs: calibration.DurationPairs, found: calib
     drawing.savefig(path, dpi=DPI)
 
 
-def _axes() -> tuple[figure.Figure, object]:
+def _axes() -> tuple[figure.Figure, axes_lib.Axes]:
     drawing = figure.Figure(figsize=(6, 5), layout="constrained")
     return drawing, drawing.subplots()

@@ -8,6 +8,7 @@ decision. A short probe of fixed work around each repeated run tells a slow core
 """
 
 import dataclasses
+import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -15,6 +16,8 @@ from sandbox import protocol
 from sandbox.protocol import RunRequest, Suite, TestResult, Verdict
 from sandbox.timing import estimate, verdicts
 from sandbox.timing.estimate import Timing
+
+Report = Mapping[str, typing.Any]
 
 DETAIL_CHARACTERS = 400
 # Requests are small: this many fit into any pipe, so that asking never waits for an answer to be read.
@@ -30,7 +33,7 @@ class ProgramExecutor(Protocol):
 
     def run(
         self, suite: Suite, tests: Sequence[int], *, limits: protocol.Limits, probes: bool, ahead: int = 1
-    ) -> Iterator[Mapping[str, object]]: ...
+    ) -> Iterator[Report]: ...
 
 
 def measure(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> tuple[TestResult, ...]:
@@ -93,14 +96,14 @@ def _decisions_s(request: RunRequest, suite: Suite) -> dict[int, Collection[floa
 
 def _reports(
     worker: ProgramExecutor, request: RunRequest, suite: Suite, tests: Sequence[int]
-) -> Iterator[tuple[int, Mapping[str, object]]]:
+) -> Iterator[tuple[int, Report]]:
     """Each test with the report of one run of it. Only where nothing stops early may runs be under way unasked for."""
     ahead = 1 if request.stops_early else AHEAD
     reports = worker.run(suite, tests, limits=request.limits, probes=request.repeats > 1, ahead=ahead)
     return zip(tests, reports, strict=True)
 
 
-def _timing(report: Mapping[str, object]) -> Timing:
+def _timing(report: Report) -> Timing:
     return Timing(float(report["wall_s"]), float(report["cpu_s"]), float(report["probe_s"]), report["instructions"])
 
 
@@ -130,11 +133,11 @@ def _continues(request: RunRequest, test: int, verdict: Verdict) -> bool:
     return verdict is Verdict.SUCCESS or (verdict is Verdict.TIME_LIMIT and tolerates)
 
 
-def _judged(report: Mapping[str, object], suite: Suite, test: int, request: RunRequest) -> Verdict:
+def _judged(report: Report, suite: Suite, test: int, request: RunRequest) -> Verdict:
     return verdicts.verdict_of(report, expected=suite.expected[test], checker=suite.checker, limits=request.limits)
 
 
-def _result(report: Mapping[str, object], test: int, verdict: Verdict, worker: str, request: RunRequest) -> TestResult:
+def _result(report: Report, test: int, verdict: Verdict, worker: str, request: RunRequest) -> TestResult:
     is_timeout = verdict is Verdict.TIME_LIMIT
     return TestResult(
         test=test,

@@ -1,5 +1,6 @@
 """What a runner's report means: report and output -> verdict. Pure."""
 
+import typing
 from collections.abc import Mapping
 
 from sandbox.protocol import Limits, Verdict
@@ -19,7 +20,7 @@ SIGXCPU = -24
 SIGXFSZ = -25
 
 
-def verdict_of(report: Mapping[str, object], *, expected: str | None, checker: str, limits: Limits) -> Verdict:
+def verdict_of(report: Mapping[str, typing.Any], *, expected: str | None, checker: str, limits: Limits) -> Verdict:
     """The verdict of one execution.
 
     A limit that ended the run comes first, then too much output, then how the program exited, then what it printed.
@@ -52,7 +53,7 @@ def text_of(output: bytes) -> str | None:
         return None
 
 
-def _failure_of(report: Mapping[str, object]) -> Verdict:
+def _failure_of(report: Mapping[str, typing.Any]) -> Verdict:
     rows = [row for row in str(report["errors"]).splitlines() if row.strip()]
     last = rows[-1] if rows else ""
     return next((verdict for start, verdict in EXCEPTIONS.items() if last.startswith(start)), Verdict.RUNTIME_ERROR)
