@@ -102,7 +102,7 @@ def prepared(job: Job) -> Task:
     settings = job.settings
     if not settings.grpo.init_from:
         raise UserError("grpo.init_from = '': expected the workdir of an SFT job, or weights")
-    policy = _policy(settings)
+    policy = initial_policy(settings)
     records = fitting(dataset.load_records(settings.data.directory, settings.data.train_split), policy, settings.data)
     try:
         judge = rewarder.Rewarder(records, settings)
@@ -142,7 +142,7 @@ def _asynchronous(job: Job, task: Task, learner: Learner, new_actor: Callable[[]
     )
 
 
-def _policy(settings: Settings) -> checkpoints.Policy:
+def initial_policy(settings: Settings) -> checkpoints.Policy:
     """The policy to start from: what a job left, or published weights as they are."""
     source = settings.grpo.init_from
     if not published.names_published_weights(source):

@@ -120,7 +120,7 @@ def _forward(
         summed = (done.summed / done.total[..., None]).astype(value.dtype)
         return None, (summed, done.greatest + jnp.log(done.total))
 
-    _, (summed, log_total) = jax.lax.scan(of_block, None, _numbered(_visits(layout, window, block)))
+    _, (summed, log_total) = jax.lax.scan(of_block, None, _numbered(find_visits(layout, window, block)))
     summed, log_total = (checkpoint_name(_concatenate_blocks(x), ATTENDED) for x in (summed, log_total))
     return summed, (query, key, value, layout, window, summed, log_total)
 
@@ -160,7 +160,7 @@ def _backward(block: int, kept: tuple, grad: Float[Array, "s m g t d"]) -> tuple
         return (done.key, done.value), done.query.astype(query.dtype)
 
     zeros = jnp.zeros(key.shape, jnp.float32), jnp.zeros(value.shape, jnp.float32)
-    (key_grad, value_grad), query_grad = jax.lax.scan(of_block, zeros, _numbered(_visits(layout, window, block)))
+    (key_grad, value_grad), query_grad = jax.lax.scan(of_block, zeros, _numbered(find_visits(layout, window, block)))
     no_grad = jax.tree.map(lambda x: np.zeros(x.shape, jax.dtypes.float0), (layout, window))
     return _concatenate_blocks(query_grad), key_grad.astype(key.dtype), value_grad.astype(value.dtype), *no_grad
 
@@ -168,7 +168,7 @@ def _backward(block: int, kept: tuple, grad: Float[Array, "s m g t d"]) -> tuple
 _attend.defvjp(_forward, _backward)
 
 
-def _visits(layout: TokenLayout, window: Array, block: int) -> _Visits:
+def find_visits(layout: TokenLayout, window: Array, block: int) -> _Visits:
     """Find what each block of queries visits, [blocks] each.
 
     One answer for all rows keeps devices that hold different rows in step.

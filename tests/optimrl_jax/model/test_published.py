@@ -105,7 +105,7 @@ def test_reinforcement_learning_can_begin_at_weights_or_at_a_job(tmp_path):
     source = checkpoint(tmp_path / "m", foreign(29, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]))
     settings = Settings()
     settings = dataclasses.replace(settings, grpo=dataclasses.replace(settings.grpo, init_from=str(source)))
-    assert train._policy(settings).settings.window == 8
+    assert train.initial_policy(settings).settings.window == 8
     settings = dataclasses.replace(settings, grpo=dataclasses.replace(settings.grpo, init_from=str(tmp_path)))
     with pytest.raises(UserError, match="expected the workdir of a job"):
-        train._policy(settings)
+        train.initial_policy(settings)
