@@ -79,8 +79,8 @@ def calibrations(study: Study) -> Section:
     separation: list[dict[str, typing.Any]] = []
     for tau, scores in matrix.items():
         found = sensitivity.calibration_separation(scores)
-        row = {"policy_spread": found.reward_spread, "scoring_drop": found.scoring_drop}
-        separation.append({"tau": tau} | {name: float(np.mean(values)) for name, values in row.items()})
+        row: Row = {"tau": tau, "policy_spread": float(np.mean(found.reward_spread))}
+        separation.append(row | {"scoring_drop": float(np.mean(found.scoring_drop))})
     return Section(
         title,
         "Executions stay as recorded; only the calibration Gamma(d) = alpha d + beta of the stored references moves. "
@@ -161,7 +161,7 @@ def _sweep_rows(study: Study, sweep: str, points: dict[str, AffineMap], table: d
     for tau, scores in table.items():
         gains = 100 * sensitivity.relative_gain(scores, scores[:1])
         for place, (name, gamma) in enumerate(points.items()):
-            at = {"sweep": sweep, "point": name, "alpha": gamma.slope, "beta_s": gamma.offset_s, "tau": tau}
+            at: Row = {"sweep": sweep, "point": name, "alpha": gamma.slope, "beta_s": gamma.offset_s, "tau": tau}
             for index, policy in enumerate(study.policies):
                 values = {"percent": float(scores[index, place]), "relative_gain": float(gains[index, place])}
                 rows.append(at | {"policy": policy.label} | values)

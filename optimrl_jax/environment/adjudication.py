@@ -155,7 +155,7 @@ def _rank(
 
         q, is_ranked = jax.lax.map(among_others, members)
     else:
-        q, is_ranked = rank(retained, ranked_s), retained.is_usable.any()
+        q, is_ranked = rank(retained, ranked_s), jnp.any(retained.is_usable)
     q = jnp.where(is_ranked, q, 0.0)
     return (q <= environment.threshold + GATE_MARGIN) | ~is_ranked, q
 

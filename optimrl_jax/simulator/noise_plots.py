@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from optimrl_jax.evaluation import style
 from optimrl_jax.simulator import noise
 
 # Noise of the threshold and test-number figures: 10 % of the duration, or 100 ms, the paper's order of magnitude.
@@ -52,8 +53,8 @@ def _grid(sweep, *, label: str, is_logarithmic: bool) -> Figure:
     for row, kind in zip(panels, KINDS, strict=True):
         for axes, regime in zip(row, noise.REGIMES, strict=True):
             x, found = sweep(regime, kind)
-            axes.plot(x, found.timeout, color="C3", label="timeout")
-            axes.plot(x, found.win_rate, color="C0", label="win rate")
+            axes.plot(x, found.timeout, color=style.colour(5), label="timeout")
+            axes.plot(x, found.win_rate, color=style.colour(0), label="win rate")
             axes.axhline(0.5, color="0.8", linewidth=0.8)
             axes.set_title(f"{noise.REGIMES[regime].name}, {kind} noise", fontsize=9)
             if is_logarithmic:

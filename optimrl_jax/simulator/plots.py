@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from optimrl_jax.environment import families
+from optimrl_jax.evaluation import style
 from optimrl_jax.simulator.configurations import STAGES, Configuration
 from optimrl_jax.simulator.diagnostics import DIAGNOSTICS, clipped_line, smoothed
 
@@ -26,7 +27,7 @@ def landscape(configurations: Sequence[Configuration], diagnostics: Mapping[str,
             s=16,
             alpha=0.6,
             marker=MARKERS[stage],
-            color=f"C{index}",
+            color=style.colour(index),
             label=f"{name} ({stage})",
         )
     axes.set(xlabel="AUC, share of samples that pass", ylabel="steepness S = a / (1 + |a|)")
@@ -56,7 +57,9 @@ def heatmaps(configurations: Sequence[Configuration], diagnostics: Mapping[str, 
         for axes, (metric, title) in zip(figure.subplots(1, len(DIAGNOSTICS)), DIAGNOSTICS.items(), strict=True):
             grid = diagnostics[metric][chosen].reshape(len(rows), len(columns))
             axes.set_title(title, fontsize=7)
-            figure.colorbar(axes.imshow(grid, cmap="RdYlGn", aspect="auto"), ax=axes).ax.tick_params(labelsize=5)
+            figure.colorbar(axes.imshow(grid, cmap=style.SEQUENTIAL, aspect="auto"), ax=axes).ax.tick_params(
+                labelsize=5
+            )
             axes.set_xticks(range(len(columns)), columns, fontsize=5, rotation=90)
             axes.set_yticks(range(len(rows)), rows, fontsize=5)
             axes.set_xlabel(column_name, fontsize=6)
@@ -73,11 +76,15 @@ def curve_panels(curves: Mapping[str, np.ndarray], *, x: np.ndarray, window: int
     stacked = np.stack(list(curves.values()))
     trends, lines = smoothed(stacked, window=window), zip(*clipped_line(stacked, x), strict=True)
     for axes, label, curve, trend, (slope, offset) in zip(panels, curves, stacked, trends, lines, strict=False):
-        axes.plot(x, curve, color="0.7", linewidth=0.8)
-        axes.plot(x[window - 1 :], trend, color="C3")
-        axes.plot(x, np.clip(slope * x + offset, 0, 1), color="C0")
-        axes.plot(x, x, color="0.85", zorder=0)
+        axes.plot(x, curve, color="0.7", linewidth=0.8, label="share of samples that pass")
+        axes.plot(x[window - 1 :], trend, color=style.colour(5), label=f"mean of {window} steps")
+        axes.plot(x, np.clip(slope * x + offset, 0, 1), color=style.colour(0), label="clipped line")
+        axes.plot(x, x, color="0.85", zorder=0, label="y = x")
         axes.set_title(f"{label}: AUC {curve.mean():.2f}, S {slope / (1 + abs(slope)):.2f}", fontsize=7)
     for axes in panels[len(curves) :]:
         axes.set_axis_off()
+    figure.supxlabel("position in the run: 0 weakest references, 1 strongest", fontsize=8)
+    figure.supylabel("share that passes", fontsize=8)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=4, frameon=False, fontsize=7)
     return figure

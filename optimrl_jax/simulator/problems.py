@@ -123,7 +123,7 @@ def synthetic(*, problems: int, tests: int, references: int, seed: int) -> Probl
 def usable_cells(problems: Problems) -> Bool[Array, "b k h"]:
     """Mark recorded runs, timeouts included, on optimization tests: bool[b, k, h]."""
     pool = problems.tests.mask & (problems.tests.kind == TestKind.OPTIMIZATION)
-    return pool[..., None] & np.isin(problems.status, (Status.SUCCESS, Status.TIMEOUT))
+    return np.asarray(pool)[..., None] & np.isin(problems.status, (Status.SUCCESS, Status.TIMEOUT))
 
 
 def prepare_problems(problems: Problems, *, alpha: float, beta_s: float) -> Prepared:
