@@ -167,7 +167,7 @@ class SftSettings:
 class EnvironmentSettings:
     """Names of `optimrl_jax.environment.families` and the numbers that the family uses (others are ignored there)."""
 
-    family: str = setting("qp_ranked", "row of the table at L3143")
+    family: str = setting("qp_ranked", "row of Table 38")
     filter_limit: float = setting(2.0, "a in s, L in characters or r in percent, by family", NOT_NEGATIVE)
     aggregate: str = setting("mean", "A of the duration filters", one_of("mean", "median"))
     limit: float = setting(10.0, "l in s or p_lambda in percent, by family", POSITIVE)
@@ -196,7 +196,7 @@ class RewardSettings:
 
 @dataclasses.dataclass(frozen=True)
 class NoiseSettings:
-    """Another state of the timing service, injected into training on purpose (paper L2885-2892)."""
+    """Another state of the timing service, injected into training on purpose (App. C.12)."""
 
     service: str = setting("healthy", "name in `optimrl_jax.environment.SERVICE_STATES`; healthy: seconds as measured")
     burst_share: float = setting(1.0, "share of windows in which the service is in that state", SHARE)
@@ -249,7 +249,7 @@ class SandboxSettings:
 
 @dataclasses.dataclass(frozen=True)
 class GrpoSettings:
-    """The paper's recipe, L285-316 and L3788-3908."""
+    """The paper's recipe: sec. 5, "Can GRPO be stable ...?", and App. F."""
 
     init_from: str = setting("", "workdir of the SFT job to start from, or weights as in sft.init_from")
     sampler: str = setting(

@@ -198,7 +198,7 @@ def calibrate_service(flags: argparse.Namespace) -> dict[str, object]:
     entries = read_entries(flags.campaign)
     flags.output.mkdir(parents=True, exist_ok=True)
     unfinished = flags.output / "unfinished.sqlite"
-    # A campaign measures as things are: the fallback's runs on this machine have no place in it (L2492).
+    # A campaign measures as things are: the fallback's runs on this machine have no place in it (Table 31).
     with client.connect(flags.address, workers=flags.workers, store=unfinished, fallback_policy="discard") as connected:
         campaign = run_campaign(connected, entries, repeats=flags.repeats, limit_s=flags.limit_s)
     write_campaign(flags.output, campaign)

@@ -45,7 +45,7 @@ def require(condition: bool, field: str, value: object, expected: str) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run of a program may use. The paper's envelope is 1 GB and 10 s (L2105)."""
+    """What one run of a program may use. The paper's envelope is 1 GB and 10 s (App. C.1)."""
 
     wall_s: float = SERVICE_CAP_S
     memory_bytes: int = 1024 * MEBIBYTE

@@ -88,3 +88,18 @@ def test_nothing_imports_from_a_test_module(module):
     assert not offenders, (
         f"{name_of(module)} imports {offenders}: shared parts belong in conftest or a module beside it"
     )
+
+
+def test_no_test_imports_from_another_test():
+    lent = [
+        f"{module.name} imports {name}"
+        for module in source.modules_of("tests")
+        for name in module.imports
+        if name.startswith("tests.") and any(part.startswith("test_") for part in name.split(".")[:-1])
+    ]
+    assert not lent, "what tests share belongs into a module that is no test"
+
+
+@pytest.mark.parametrize("module", SHIPPED, ids=name_of)
+def test_no_module_is_named_like_one_of_the_standard_library(module):
+    assert module.name.rpartition(".")[2] not in sys.stdlib_module_names

@@ -1,4 +1,4 @@
-"""What becomes of a test that the service could not settle, or timed in a bad moment (paper L2243-L2257, L2450-L2470).
+"""What becomes of a test that the service could not settle, or timed in a bad moment (App. C.4 and C.6).
 
 Pure. Seconds of this machine never stand for seconds of the service: a run on this machine may settle whether a program
 is correct, never how fast it is. The paper's alternatives are fields of `FallbackPolicy`; POLICIES names the usual
@@ -51,9 +51,9 @@ class FallbackPolicy:
 
     `correctness` and `optimization` say what a verdict of this machine is worth on tests of that category: nothing
     (`discard`), itself (`keep`), or a timeout where it is a success. A correctness test whose success becomes a timeout
-    fails a correct program (L2263): the choice is there to be studied. `retries` is how often a request that came back
-    unsettled or from a degraded service is asked again at once, of another server where there is one. `quarantine` says
-    what becomes of durations from a degraded moment (`measured_under["degraded"]`): `mark` leaves them with that mark,
+    fails a correct program (App. C.5): the choice is there to be studied. `retries` is how often a request that came
+    back unsettled or from a degraded service is asked again at once, of another server where there is one. `quarantine`
+    says what becomes of durations from a degraded moment (`measured_under["degraded"]`): `mark` leaves them with it,
     `discard` makes faults of them. `backend` runs the programs on this machine; `local` has no container around them.
     """
 
@@ -89,7 +89,7 @@ def policy_of(value: str | FallbackPolicy) -> FallbackPolicy:
 
 
 def unsettled_tests(request: RunRequest, result: RunResult) -> tuple[int, ...]:
-    """Tests that still need a verdict: none after a definite failure where the request stops at the first (L2248)."""
+    """Tests that still need a verdict: none after a definite failure where the request stops at the first, App. C.4."""
     if request.stops_early and any(item.verdict in HARD_FAILURES for item in result.results):
         return ()
     return tuple(item.test for item in result.results if item.verdict is Verdict.SANDBOX_FAULT)

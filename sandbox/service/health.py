@@ -1,7 +1,7 @@
 """What the counts and the probes of a service say about its health. Pure.
 
-The paper's failures came in short bursts that averages hide (L2293-L2370), and as slow spells in which every verdict is
-right and every second is wrong (L2372-L2448): the first shows in faults of single windows, the second only in programs
+The paper's failures came in short bursts that averages hide (Table 29), and as slow spells in which every verdict is
+right and every second is wrong (Figure 29): the first shows in faults of single windows, the second only in programs
 whose seconds are known.
 """
 
@@ -13,7 +13,7 @@ WINDOW_REQUESTS = 100
 
 
 class Rates(NamedTuple):
-    """The paper's three rates (L2298), shares of requests that add up to 1.
+    """The paper's three rates (Table 28), shares of requests that add up to 1.
 
     Settled by the service alone, recovered by the fallback on the client's machine, and settled by neither.
     """
@@ -31,7 +31,7 @@ def rates(counts: Mapping[str, int]) -> Rates:
 
 
 def any_failure_share(failure_share: float, runs: int) -> float:
-    """Probability that at least one of `runs` independent runs fails: 1 - (1 - f)^n (L2263)."""
+    """Probability that at least one of `runs` independent runs fails: 1 - (1 - f)^n (App. C.5)."""
     return 1.0 - (1.0 - failure_share) ** runs
 
 

@@ -1,4 +1,4 @@
-"""From pairs of stored and fresh durations to a map between them, after the paper (L2471-L2625). Pure.
+"""From pairs of stored and fresh durations to a map between them, after the paper (App. C.7). Pure.
 
 Four families are fitted by least squares and judged on problems that the fit has not seen: one problem is left out at a
 time. A calibration carries what it was measured under, so that datasets, rewards and evaluations can name it.
@@ -211,7 +211,7 @@ def leaderboard_spearman(pairs: DurationPairs, stored_s: np.ndarray) -> float:
     """Do programs stand in the same order among references with seconds `stored_s` [n] as among fresh ones?
 
     Every program in turn is the candidate: on each of its tests its fresh seconds take a place among those of the other
-    programs, once as given and once fresh (L2540). Rank correlation of the mean places of all programs that have
+    programs, once as given and once fresh (Table 32). Rank correlation of the mean places of all programs that have
     company; 0 where there are fewer than two of them.
     """
     given, fresh = (_mean_places(pairs, among_s) for among_s in (stored_s, pairs.fresh_s))

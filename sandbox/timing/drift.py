@@ -4,7 +4,7 @@ Probes are programs of known work, measured again and again. What is adapted is 
 the probes' first seconds and their present ones a map now = slope * then + offset_s is estimated, and whoever compares
 fresh seconds with stored ones puts the stored ones through it first, as environments do with their own `calibration`
 (alpha, beta). Fresh seconds are never touched. A short slow spell only raises an alarm; a shift that lasts becomes the
-service's current map, under a version that every later answer names (L2895, the paper's future work).
+service's current map, under a version that every later answer names (App. C.12, the paper's future work).
 """
 
 import hashlib

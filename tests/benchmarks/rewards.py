@@ -19,7 +19,7 @@ from optimrl_jax.arrays import Execution, References, TestKind, Tests
 
 ROLLOUTS, TESTS, REFERENCES = 64, 119, 128
 COMPOSITION = "two_gate_graded"
-# Tests and references of a problem in the paper's dataset: medians 135 and 66, at most 150 and 3,185 (L1905).
+# Tests and references of a problem in the paper's dataset: medians 135 and 66, at most 150 and 3,185 (Table 21).
 MEDIAN_REFERENCES, MOST_REFERENCES, MOST_TESTS = 66, 3185, 150
 
 
