@@ -153,7 +153,7 @@ MISTAKES = [
     ("sft", ["--config.sft.steps=-1"], "sft.steps = -1: expected a positive number"),
     ("evaluate", ["--config.evaluation.ks=(9,)"], "evaluation.ks = (9,): expected numbers up to"),
     ("evaluate", ["--config.evaluatoin.samples=3"], "evaluatoin"),
-    ("judge", ["--programs=config.py"], "config.py:1: expected an object with the strings problem and program"),
+    ("judge", ["--programs=config.py"], "config.py:2: expected an object with the strings problem and program"),
 ]
 
 
