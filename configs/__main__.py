@@ -57,7 +57,7 @@ def row_table(model: str) -> rich.table.Table:
 
 
 def _joined(fields: Mapping[str, object]) -> str:
-    return " ".join(str(value) if isinstance(value, str) else f"{name}={value:g}" for name, value in fields.items())
+    return " ".join(value if isinstance(value, str) else f"{name}={value:g}" for name, value in fields.items())
 
 
 if __name__ == "__main__":
