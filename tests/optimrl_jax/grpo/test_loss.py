@@ -85,7 +85,7 @@ CORRECTED = jax.jit(
     jax.value_and_grad(
         functools.partial(
             loss.clipped_surrogate, settings=tiny.SETTINGS, temperature=1.0, epsilon_low=LOW, epsilon_high=HIGH,
-            importance_cap=1.5,
+            importance_cap=1.02,
         ),
         has_aux=True,
     )
@@ -112,8 +112,8 @@ def test_tokens_count_by_their_probability_here_over_the_samplers_up_to_the_cap(
             sampled = np.flatnonzero(one.rollouts.is_completion[row])
             now = tiny.log_probs(params, tiny.SETTINGS, one.rollouts.tokens[row])[sampled - 1]
             difference = now - one.rollouts.log_prob[row, sampled]
-            expected -= (np.minimum(np.exp(difference), 1.5) * advantage[row]).sum()
-            truncated += (np.exp(difference) >= 1.5).sum()
+            expected -= (np.minimum(np.exp(difference), 1.02) * advantage[row]).sum()
+            truncated += (np.exp(difference) >= 1.02).sum()
             mismatch += np.abs(difference).sum()
     (found, sums), _ = CORRECTED(params, rows)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
