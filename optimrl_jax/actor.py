@@ -34,7 +34,7 @@ def main(job: Job) -> None:
     if not address:
         raise UserError("--learner = '': expected tcp://host:port, the actors.listen of a learner")
     workdir.reuse_compiled_programs(job.workdir)
-    task = train.prepared(job)
+    task = train.prepare(job, mesh=None)
     client = RpcClient(address, patience_s=job.settings.actors.patience_s)
     remote_learner = RemoteLearner(
         client,

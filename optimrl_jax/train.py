@@ -19,7 +19,7 @@ import jax
 from optimrl_jax.actors import messages
 from optimrl_jax.actors.coordinator import AsyncRollouts
 from optimrl_jax.data import dataset, prompts, stream
-from optimrl_jax.distributed import multihost, placement
+from optimrl_jax.distributed import multihost, placement, sharding
 from optimrl_jax.errors import UserError
 from optimrl_jax.grpo import batches
 from optimrl_jax.grpo.loop import Learner, RolloutSource, SyncRollouts, TrainingLoop
@@ -56,6 +56,11 @@ class Task:
             rollout_journal=rollout_journal,
         )
 
+    def without_weights(self) -> "Task":
+        """Return the task with shapes in place of the policy's weights, for actors that are sent theirs."""
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), self.policy.params)
+        return dataclasses.replace(self, policy=dataclasses.replace(self.policy, params=shapes))
+
     def open_journal(self, directory: pathlib.Path) -> contextlib.AbstractContextManager[RolloutJournal | None]:
         """Open the journal of this process, or nothing where `grpo.keeps_rollouts` is off."""
         if not self.settings.grpo.keeps_rollouts:
@@ -73,10 +78,12 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
     settings = job.settings
     workdir.claim_workdir(job.workdir, "train", settings)
     workdir.reuse_compiled_programs(job.workdir)
-    task = prepared(job)
+    task = prepare(job, mesh=sharding.build_mesh(settings.mesh, micro_rows=settings.data.micro_rows))
     workdir.write_model(own, task.policy.settings)
     task.policy.tokenizer.save(own)
     learner = Learner(task.policy.params, task.policy.settings, settings)
+    # The learner has a copy of its own, and actors are sent it: nothing of the start policy stays in memory.
+    task = task.without_weights()
     with execution.connect_sandbox(settings.sandbox) as client, task.open_journal(own) as rollout_journal:
         executor = execution.Executor(client, settings.sandbox, uses_own_limits=task.judge.uses_own_limits)
         new_actor = functools.partial(task.new_actor, executor, rollout_journal)
@@ -97,12 +104,20 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
     workdir.write_summary(own, "GRPO", figures, settings=settings)
 
 
-def prepared(job: Job) -> Task:
-    """Reads policy and problems and builds the judge; raises UserError for what does not exist or does not fit."""
+def prepare(job: Job, *, mesh: jax.sharding.Mesh | None) -> Task:
+    """Read policy and problems and build the judge.
+
+    Args:
+      job: with `grpo.init_from` and the dataset.
+      mesh: where the policy's weights are read to; None reads only their shapes, for an actor that is sent its weights.
+
+    Raises:
+      UserError: something does not exist or does not fit.
+    """
     settings = job.settings
     if not settings.grpo.init_from:
         raise UserError("grpo.init_from = '': expected the workdir of an SFT job, or weights")
-    policy = initial_policy(settings)
+    policy = initial_policy(settings, mesh)
     records = fitting(dataset.load_records(settings.data.directory, settings.data.train_split), policy, settings.data)
     try:
         judge = rewarder.Rewarder(records, settings)
@@ -142,12 +157,14 @@ def _asynchronous(job: Job, task: Task, learner: Learner, new_actor: Callable[[]
     )
 
 
-def initial_policy(settings: Settings) -> checkpoints.Policy:
+def initial_policy(settings: Settings, mesh: jax.sharding.Mesh | None = None) -> checkpoints.Policy:
     """The policy to start from: what a job left, or published weights as they are."""
     source = settings.grpo.init_from
+    if mesh is None and not published.names_published_weights(source):
+        return checkpoints.load_policy_shape(source, settings.compute)
     if not published.names_published_weights(source):
-        return checkpoints.load_policy(source, settings.compute)
-    found = published.load_published(source)
+        return checkpoints.load_policy(source, settings.compute, mesh=mesh)
+    found = published.load_published(source, mesh=mesh)
     return checkpoints.Policy(found.params, Network.of(found.settings, settings.compute), found.tokenizer)
 
 

@@ -200,6 +200,8 @@ class TrainingLoop:
         others = {"actor": targets["params"], "queue": None}
         restored = self._checkpoints.restore({**targets, **others}, optional=others)
         if restored is None:
+            # The first batch is sampled where all others are, from a copy that the update does not donate.
+            self._source.update_weights(trainer.state.params, self._learner.step)
             return 0.0
         arrays, metadata = restored.arrays, restored.metadata
         trainer.state = checkpoints.from_trees(arrays)

@@ -142,14 +142,23 @@ def _walk(
     for instruction in computations.get(name, ()):
         yield instruction, times, loops
         is_loop = instruction.opcode == "while"
-        trips = _TRIPS.search(instruction.line) if is_loop else None
-        inner = times * (int(trips.group(1)) if trips else 1)
+        inner = times * (_trip_count(computations, instruction.line) if is_loop else 1)
         called = _CALLED.findall(instruction.line)
         if branches := _BRANCHES.search(instruction.line):
             called += re.findall(r"[\w.\-]+", branches.group(1))
         # Reductions and sorts name a computation of two numbers: nothing to see there, and nothing is lost either.
         for other in called:
             yield from _walk(computations, other, inner, loops + is_loop)
+
+
+def _trip_count(computations: Mapping[str, list[_Instruction]], line: str) -> int:
+    """Turns of a loop: as XLA states them, else the constant that its condition compares with, else 1."""
+    if stated := _TRIPS.search(line):
+        return int(stated.group(1))
+    condition = re.search(r"condition=%?([\w.\-]+)", line)
+    inside = [other.line for other, _, _ in _walk(computations, condition.group(1), 1, 0)] if condition else []
+    constants = [int(count) for text in inside for count in re.findall(r"^s32\[\]\S* constant\((\d+)\)", text)]
+    return max(constants, default=1)
 
 
 def _arrays(text: str) -> tuple[tuple[str, tuple[int, ...]], ...]:

@@ -17,7 +17,7 @@ import jax
 import orbax.checkpoint as ocp
 
 from optimrl_jax.data import tokenizer as tokenizer_lib
-from optimrl_jax.distributed import multihost
+from optimrl_jax.distributed import multihost, sharding
 from optimrl_jax.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.settings import CheckpointSettings, ComputeSettings, ModelSettings, Network
@@ -213,17 +213,31 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not (record.exc_info and "orbax" in record.pathname)
 
 
-def load_policy(workdir: str | pathlib.Path, compute: ComputeSettings = PLAIN, *, step: int | None = None) -> Policy:
-    """Load the policy that a job (SFT or GRPO) left in `workdir`: the newest, or that of `step`.
+def load_policy(
+    workdir: str | pathlib.Path,
+    compute: ComputeSettings = PLAIN,
+    *,
+    step: int | None = None,
+    mesh: jax.sharding.Mesh | None = None,
+) -> Policy:
+    """Load the policy that a job (SFT or GRPO) left in `workdir`.
 
-    Raises UserError where there is none.
+    Args:
+      workdir: of the job.
+      compute: how the decoder is computed from now on.
+      step: of the checkpoint; the newest without it.
+      mesh: the parameters are read straight into their places on it, whole on no device; without one they come to the
+        first device of this process.
+
+    Raises:
+      UserError: there is no policy.
     """
     path = pathlib.Path(workdir)
     settings = workdir_lib.read_model(path)
     if not (path / FOLDER).is_dir():
         raise UserError(f"{path / FOLDER}: expected the checkpoints of a job")
     checkpoints = Checkpoints(path, is_owner=False)
-    restored = checkpoints.restore({"params": abstract_params(settings)}, step=step)
+    restored = checkpoints.restore({"params": abstract_params(settings, mesh)}, step=step)
     checkpoints.close()
     if restored is None:
         raise UserError(f"{path / FOLDER}: expected at least one checkpoint")
@@ -231,6 +245,13 @@ def load_policy(workdir: str | pathlib.Path, compute: ComputeSettings = PLAIN, *
     if tokenizer.size > settings.vocabulary:
         raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
     return Policy(restored.arrays["params"], Network.of(settings, compute), tokenizer)
+
+
+def load_policy_shape(workdir: str | pathlib.Path, compute: ComputeSettings = PLAIN) -> Policy:
+    """Load shapes and tokenizer of the policy in `workdir`, with no weights; raises UserError where there is none."""
+    settings = workdir_lib.read_model(pathlib.Path(workdir))
+    tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(workdir))
+    return Policy(decoder.abstract_params(settings), Network.of(settings, compute), tokenizer)
 
 
 def fingerprint(workdir: str | pathlib.Path, *, step: int | None = None) -> tuple[int, int]:
@@ -268,8 +289,11 @@ def from_trees(trees: dict[str, typing.Any]) -> TrainState:
     return TrainState(trees["params"], trees["optimizer"]["moments"], trees["optimizer"]["step"])
 
 
-def abstract_params(settings: ModelSettings) -> typing.Any:
-    """Shapes and types of a policy's parameters on one device of this process, without allocating any."""
-    sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+def abstract_params(settings: ModelSettings, mesh: jax.sharding.Mesh | None = None) -> decoder.Params:
+    """Return shapes, types and places of a policy's parameters, on a mesh or on the first device of this process."""
     shapes = decoder.abstract_params(settings)
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes)
+    if mesh is not None:
+        places = sharding.param_shardings(mesh, shapes)
+        return jax.tree.map(lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), shapes, places)
+    here = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), shapes)

@@ -151,8 +151,10 @@ class Trainer:
         self._mesh = sharding.build_mesh(mesh, micro_rows=micro_rows)
         placed = sharding.param_shardings(self._mesh, jax.eval_shape(lambda: initial_state(params, optimizer)))
         # A copy, because the update donates its state and the caller goes on using the parameters it gave.
-        # The caller's parameters may live on one device only, where a checkpoint was restored.
-        there = jax.device_put(multihost.to_host_replicated(params), placed.params)
+        # The caller's parameters may be host arrays or live on one device, if they were not read onto this mesh.
+        there, pairs = params, zip(*map(jax.tree.leaves, (params, placed.params)), strict=True)
+        if any(getattr(leaf, "sharding", None) != place for leaf, place in pairs):
+            there = jax.device_put(multihost.to_host_replicated(params), placed.params)
         copied = jax.jit(lambda p: initial_state(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)
         self.state: TrainState = copied(there)
         self._update = compile_update(self._mesh, placed, loss=loss, optimizer=optimizer)
@@ -180,7 +182,7 @@ class Trainer:
 
 
 def _is_decayed(params: decoder.Params) -> typing.Any:
-    def decays(path: tuple, _: "Array") -> bool:
+    def decays(path: tuple, _: Array) -> bool:
         name = path[-1].key
         return name != "scale" and not name.endswith("bias")
 

@@ -7,7 +7,10 @@ import dataclasses
 import importlib.util
 import pathlib
 
+import jax
+
 from optimrl_jax.data import tokenizer as tokenizer_lib
+from optimrl_jax.distributed import sharding
 from optimrl_jax.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import gguf, hugging_face
@@ -32,24 +35,32 @@ def names_published_weights(source: str) -> bool:
     return source.startswith(PACKAGE) or source.endswith(SUFFIX) or (path / hugging_face.CONFIG_FILE).exists()
 
 
-def load_published(source: str) -> Pretrained:
+def load_published(source: str, *, mesh: jax.sharding.Mesh | None = None) -> Pretrained:
     """Read the weights that `source` names, with their shape and their tokenizer.
 
     Args:
       source: a directory, a GGUF file, or `gguf:PACKAGE`.
+      mesh: parameters go straight to their places on it, one stacked parameter at a time; without one they are NumPy
+        arrays.
 
     Raises:
       UserError: in one line, where they are missing or broken, or the tokenizer does not fit the embedding.
     """
+    placement = None
+    if mesh is not None:
+
+        def placement(path: str) -> jax.sharding.Sharding:
+            return jax.sharding.NamedSharding(mesh, sharding.spec_of(path))
+
     if source.startswith(PACKAGE) or source.endswith(SUFFIX):
         path = find_carried(source.removeprefix(PACKAGE)) if source.startswith(PACKAGE) else pathlib.Path(source)
-        settings, params, tokenizer = gguf.load_gguf(path)
+        settings, params, tokenizer = gguf.load_gguf(path, placement=placement)
     else:
         path = pathlib.Path(source)
         # First, so that a path without weights is not reported as one without tokenizer.
         hugging_face.read_model_settings(path)
         tokenizer = tokenizer_lib.load_tokenizer(path)
-        settings, params = hugging_face.load_hugging_face(path)
+        settings, params = hugging_face.load_hugging_face(path, placement=placement)
     if tokenizer.size > settings.vocabulary:
         raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
     return Pretrained(settings, params, tokenizer)

@@ -168,3 +168,13 @@ def test_memory_grows_with_the_square_of_a_dense_row_and_in_line_with_one_in_blo
     lengths = (512, 2048)
     needed = [temporary_bytes(compiled_update(model, rows=1, row_tokens=length)) for length in lengths]
     assert least < growth_exponent(lengths, needed) < most
+
+
+def test_a_token_that_the_sampling_policy_found_impossible_leaves_every_gradient_finite():
+    rows, _ = packed_rows([group(0, reward=(1, -1, 0, 1))])
+    impossible = rows.per_token["log_prob"] - 1_000.0
+    rows = rows._replace(per_token={**rows.per_token, "log_prob": impossible})
+    (value, sums), grads = OBJECTIVE(moved(), rows)
+    assert np.isfinite(value)
+    assert np.isfinite(sums["kl"])
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(grads))
