@@ -114,8 +114,8 @@ class DockerChannel:
         self._socket.close()
         try:
             self.container.remove(force=True)
-        except (docker.errors.NotFound, docker.errors.APIError):
-            # Gone already, or the engine is removing it: both are what was asked for.
+        except (docker.errors.DockerException, OSError):
+            # Gone already, or being removed, or the engine is away: it ends with its standard input, now closed.
             return
 
 

@@ -22,6 +22,10 @@ class WorkerLost(RuntimeError):
     """The runner went away in the middle of a request, or never started."""
 
 
+class WorkerAbsent(WorkerLost):
+    """No runner can be started at the moment: nothing has run, and waiting may help."""
+
+
 class Channel(Protocol):
     """A byte stream to a runner; every method raises OSError where the runner is gone."""
 
@@ -134,9 +138,12 @@ class SandboxWorker:
         )
 
     def _send(self, request: dict) -> None:
-        with self._losses(request["do"]):
-            if self._channel is None:
+        if self._channel is None:
+            try:
                 self._channel = self._open_channel()
+            except OSError as error:
+                raise WorkerAbsent(f"worker {self.name} cannot be started: {error}") from error
+        with self._losses(request["do"]):
             body = json.dumps(request).encode()
             self._channel.send(runner.HEADER.pack(len(body)) + body)
 

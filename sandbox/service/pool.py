@@ -13,7 +13,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 
-from sandbox.backends.worker import SandboxWorker, WorkerLost
+from sandbox.backends.worker import SandboxWorker, WorkerAbsent, WorkerLost
 from sandbox.inside.languages import LANGUAGES
 from sandbox.protocol import RunRequest, RunResult, Suite, TestResult, Verdict, require
 from sandbox.service import health
@@ -23,6 +23,10 @@ from sandbox.timing import checkers, measurement
 _LOG = logging.getLogger(__name__)
 ATTEMPTS = 3
 QUARANTINE_S = 5.0
+# An engine that restarts is away for seconds: so long is waited for it, with pauses that double.
+PATIENCE_S = 60.0
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 5.0
 
 
 class PoolFull(RuntimeError):
@@ -99,21 +103,30 @@ class Pool:
             self.windows = self.windows.after("unsettled" in changes)
 
     def _answer(self, request: RunRequest, suite: Suite) -> RunResult:
-        reason, name = "", ""
-        for attempt in range(ATTEMPTS):
+        reason, name, attempt, waited_s, pause_s = "", "", 0, 0.0, FIRST_PAUSE_S
+        while attempt < ATTEMPTS:
             worker = self._idle.get()
             is_lost, name = False, worker.name
             try:
                 results = measurement.measure(worker, request, suite)
+            except WorkerAbsent as absent:
+                reason = str(absent)
+                if waited_s >= PATIENCE_S or self._is_closing.is_set():
+                    break
             except WorkerLost as lost:
                 is_lost, reason = True, str(lost)
+                attempt += 1
                 self._count(lost_workers=1)
-                _LOG.warning("%s (attempt %d of %d)", lost, attempt + 1, ATTEMPTS)
+                _LOG.warning("%s (attempt %d of %d)", lost, attempt, ATTEMPTS)
             else:
                 self._settle(requests=1, runs=sum(result.runs for result in results))
-                return RunResult(request.sha256, results, self.measured_under)
+                return RunResult(request.sha256, results, self.measured_under | worker.conditions)
             finally:
-                self._return(worker, is_suspect=is_lost and attempt > 0)
+                self._return(worker, is_suspect=is_lost and attempt > 1)
+            if not is_lost:
+                _LOG.warning("%s; trying again in %.1f s", reason, pause_s)
+                self._is_closing.wait(pause_s)
+                waited_s, pause_s = waited_s + pause_s, min(LONGEST_PAUSE_S, 2 * pause_s)
         self._settle(requests=1, unsettled=1)
         tests = range(len(suite.inputs)) if request.tests is None else request.tests
         faults = tuple(TestResult(t, Verdict.SANDBOX_FAULT, 0.0, worker=name, detail=reason) for t in tests)
@@ -153,4 +166,16 @@ def _docker(workers: int, settings: PoolSettings | None) -> Pool:
     return Pool(docker.docker_workers(workers), measured_under=docker.docker_identity(), settings=settings)
 
 
-BACKENDS: dict[str, Callable[[int, PoolSettings | None], Pool]] = {"local": _local, "docker": _docker}
+def _docker_clean(workers: int, settings: PoolSettings | None) -> Pool:
+    """Containers that are cleaned after each run instead of a world for each: faster, for trusted code."""
+    from sandbox.backends import docker
+
+    opened = docker.docker_workers(workers, isolation="clean")
+    return Pool(opened, measured_under=docker.docker_identity() | {"isolation": "clean"}, settings=settings)
+
+
+BACKENDS: dict[str, Callable[[int, PoolSettings | None], Pool]] = {
+    "local": _local,
+    "docker": _docker,
+    "docker_clean": _docker_clean,
+}

@@ -22,7 +22,9 @@ from sandbox.service import fallback, health, pool
 from sandbox.service.suites import Suites
 
 _LOG = logging.getLogger(__name__)
+# A wrong address should be told soon, while a server that restarts in the middle of a run is worth half a minute.
 ATTEMPTS = 6
+RUN_ATTEMPTS = 14
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 # A full server is waited for much longer than a broken one: it works, and says when to come again.
@@ -117,7 +119,13 @@ class Remote:
         for attempt in range(1 + self._policy.retries):
             try:
                 server, response = self._send(
-                    "POST", "/v1/runs", body=body, suite=suite, timeout_s=patience_s, avoided=avoided
+                    "POST",
+                    "/v1/runs",
+                    body=body,
+                    suite=suite,
+                    timeout_s=patience_s,
+                    avoided=avoided,
+                    attempts=RUN_ATTEMPTS,
                 )
             except Unanswered as error:
                 _LOG.warning("no server settled a request: %s", error)
@@ -148,13 +156,14 @@ class Remote:
         body: str = "",
         suite: Suite | None = None,
         avoided: Collection[httpx.Client] = (),
+        attempts: int = ATTEMPTS,
     ) -> tuple[httpx.Client, httpx.Response]:
         """Sends until a server answers, first to none of `avoided` if there are others; returns which one and what.
 
         Raises Unanswered, or InvalidRequestError for what every server refuses.
         """
         reason, failures, waited_s = "", 0, 0.0
-        while failures < ATTEMPTS and waited_s < LONGEST_WAIT_S and not self._is_closing.is_set():
+        while failures < attempts and waited_s < LONGEST_WAIT_S and not self._is_closing.is_set():
             server = self._next(() if failures else avoided)
             try:
                 response = server.request(method, path, content=body, timeout=timeout_s)

@@ -50,6 +50,7 @@ def flaky_http(monkeypatch):
 
     monkeypatch.setattr(httpx.Client, "request", request)
     monkeypatch.setattr(remote, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(remote, "LONGEST_PAUSE_S", 0.01)
 
 
 def test_no_correct_program_is_called_wrong(monkeypatch, flaky_http):

@@ -155,6 +155,7 @@ def test_a_full_queue_asks_to_come_back_and_nothing_is_lost():
 
 def test_no_server_is_an_error_and_a_lost_one_a_fault(monkeypatch):
     monkeypatch.setattr(remote, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(remote, "LONGEST_PAUSE_S", 0.01)
     with pytest.raises(remote.Unanswered):
         client.connect(f"http://127.0.0.1:{free_port()}")
     with serving() as (url, _):
@@ -174,6 +175,7 @@ def test_no_server_is_an_error_and_a_lost_one_a_fault(monkeypatch):
 )
 def test_a_fallback_never_reports_seconds_of_this_machine_as_speed(monkeypatch, policy, verdicts):
     monkeypatch.setattr(remote, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(remote, "LONGEST_PAUSE_S", 0.01)
     with serving() as (url, _):
         connected = client.connect(url, fallback_policy=policy)
         connected.upload(SUITE)

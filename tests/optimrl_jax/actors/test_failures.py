@@ -101,6 +101,7 @@ def test_a_learner_that_is_killed_goes_on_with_the_same_actor_and_nothing_is_los
 
 def test_a_sandbox_that_is_killed_gives_faults_and_no_rewards_until_it_is_back(shared, monkeypatch):
     monkeypatch.setattr(remote, "FIRST_PAUSE_S", 0.0005)
+    monkeypatch.setattr(remote, "LONGEST_PAUSE_S", 0.01)
     port = int(free_address().rsplit(":", 1)[1])
     running = [start_server(port)]
     sandbox = SandboxSettings(address=f"http://127.0.0.1:{port}", limit_s=2.0, reuse="never")
