@@ -1,7 +1,7 @@
 """Edge: one long-lived container for each worker, with nothing that a program could use against its neighbours.
 
 No network, a read-only root, small memory file systems for what must be writable, no capability for programs, no new
-privileges, the engine's seccomp profile, one core, and limits on memory and processes. The runner inside is root
+privileges, a seccomp profile of our own, one core, and limits on memory and processes. The runner inside is root
 without most of root's powers and gives every program a user of its own. A container ends with its connection, so that a
 killed server leaves none behind.
 """
@@ -27,10 +27,9 @@ PIDS = 512
 FIRST_UID = 20_000
 FRAME = struct.Struct(">BxxxL")
 STDERR = 2
-# What the runner itself needs: to become a program's user, to kill it, and to empty its directories.
-CAPABILITIES = ["SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER", "SYS_NICE"]
-# To make a world for each run; programs have no capability at all.
-WORLD_CAPABILITIES = ["SYS_ADMIN"]
+# What the runner itself needs: to become a program's user, to kill it, to empty its directories, to see at once when it
+# ends, and to make its world and its control group. Programs have no capability at all.
+CAPABILITIES = ["SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER", "SYS_NICE", "SYS_ADMIN"]
 INPUT_BYTES = 256 << 20
 WRITABLE = {
     "/inputs": f"size={INPUT_BYTES},mode=0700,noatime",
@@ -73,7 +72,7 @@ class DockerChannel:
             read_only=True,
             tmpfs=WRITABLE,
             cap_drop=["ALL"],
-            cap_add=CAPABILITIES + (WORLD_CAPABILITIES if isolation == "world" else []),
+            cap_add=CAPABILITIES,
             security_opt=["no-new-privileges", f"seccomp={syscalls.profile()}"],
             pids_limit=PIDS,
             mem_limit=MEMORY_BYTES,
