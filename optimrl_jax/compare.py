@@ -22,7 +22,7 @@ from optimrl_jax.analysis.pairwise import Classification
 from optimrl_jax.analysis.study import PolicyRun, Study, open_studies
 from optimrl_jax.errors import EXIT_USER_ERROR, UserError
 from optimrl_jax.evaluation import style
-from optimrl_jax.evaluation.endpoint import Endpoint, Question
+from optimrl_jax.evaluation.endpoint import PolicyEndpoint, Question
 from optimrl_jax.evaluation.policies import KEY_VARIABLE
 from optimrl_jax.jobs import files
 
@@ -71,7 +71,7 @@ def classify(
         for pair, row in zip(pairs, orders, strict=True)
         for number, is_swapped in enumerate(row)
     ]
-    endpoint = Endpoint(url, model or "judge", store=answers, key=os.environ.get(KEY_VARIABLE, ""))
+    endpoint = PolicyEndpoint(url, model or "judge", store=answers, key=os.environ.get(KEY_VARIABLE, ""))
     try:
         texts = [answer.text for answer in endpoint.ask(questions)]
     finally:

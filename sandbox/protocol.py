@@ -218,18 +218,18 @@ class RunResult:
         return any(result.verdict is Verdict.SANDBOX_FAULT for result in self.results)
 
 
-def to_json(message: "HasFields") -> str:
+def to_json(message: "DataclassLike") -> str:
     """Canonical JSON of any dataclass of this module: sorted keys, no spaces, so that equal values hash equally."""
     return json.dumps(dataclasses.asdict(message), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-class HasFields(typing.Protocol):
+class DataclassLike(typing.Protocol):
     """An instance of a dataclass."""
 
     __dataclass_fields__: typing.ClassVar[dict[str, dataclasses.Field[typing.Any]]]
 
 
-Message = typing.TypeVar("Message", bound=HasFields)
+Message = typing.TypeVar("Message", bound=DataclassLike)
 
 
 def from_json(kind: type[Message], text: str | bytes) -> Message:

@@ -61,7 +61,7 @@ TOOL_LIMITS = {
     "processes": 64,
     "file_bytes": 64 * MEBIBYTE,
 }
-OUT_OF_MEMORY = {
+OUT_OF_MEMORY: dict[str, object] = {
     "exit": -9,
     "killed_for": "memory",
     "oom_killed": True,
@@ -254,6 +254,7 @@ class Runner:
         before_s = (self._probe_s or clocks.probe()) if request["probes"] else 0.0
         counted, kills = self._counter.read() if self._counter else 0, self._kills()
         try:
+            assert self._zygote is not None
             with open(self._path(request), "rb", buffering=0) as source:
                 report, output = self._executed(self._zygote, source.fileno(), request["limits"])
         except zygote.Lost:
@@ -277,7 +278,7 @@ class Runner:
         started, mark = os.pipe()
         try:
             bytes_before, kills_before = self._bound(limits)
-            watch = containment.Watch(zygote, limits, group=self._home.group, meter=self._meter)
+            watch = containment.RunWatch(zygote, limits, group=self._home.group, meter=self._meter)
             forked = clocks.Reading(time.monotonic(), self._meter.read_s() if self._meter else 0.0, 0.0, 0.0)
             child = zygote.start((source, output, errors, mark), limits)
             killed_for = watch.ended_for(child, control=self._control)

@@ -55,7 +55,7 @@ class Selection(typing.NamedTuple):
     ties: int
 
 
-class Verdict(typing.NamedTuple):
+class PairVerdict(typing.NamedTuple):
     """What one answer said: the faster program (0, 1, None for the same), its reasons, better complexity."""
 
     faster: int | None
@@ -108,7 +108,7 @@ def comparison_prompt(pair: Pair, *, is_swapped: bool) -> str:
     )
 
 
-def read_verdict(text: str, *, is_swapped: bool) -> Verdict | None:
+def read_verdict(text: str, *, is_swapped: bool) -> PairVerdict | None:
     """Read the last JSON object of an answer that has the fields asked for; None where there is none."""
     decoder = json.JSONDecoder()
     found = None
@@ -128,10 +128,10 @@ def read_verdict(text: str, *, is_swapped: bool) -> Verdict | None:
         return None
     faster = None if found["faster"] == 0 else (found["faster"] - 1) ^ int(is_swapped)
     improves = found.get("improves_complexity")
-    return Verdict(faster, found["category"], found["kind"], improves if isinstance(improves, bool) else None)
+    return PairVerdict(faster, found["category"], found["kind"], improves if isinstance(improves, bool) else None)
 
 
-def classify_pair(pair: Pair, verdicts: Sequence[Verdict | None], *, least: int) -> Classification:
+def classify_pair(pair: Pair, verdicts: Sequence[PairVerdict | None], *, least: int) -> Classification:
     """Vote among the answers that agree with the measured direction; fewer than `least` leave a pair unclassified."""
     agreeing = [verdict for verdict in verdicts if verdict and verdict.faster == pair.faster]
     if len(agreeing) < least:

@@ -74,7 +74,7 @@ class AnswerStore:
             self._answers[question.sha256] = answer
 
 
-class Endpoint:
+class PolicyEndpoint:
     """A model behind `POST {url}/chat/completions`.
 
     Args:

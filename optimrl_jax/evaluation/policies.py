@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from optimrl_jax.data.answers import program_of
 from optimrl_jax.errors import UserError
-from optimrl_jax.evaluation.endpoint import Endpoint, Question
+from optimrl_jax.evaluation.endpoint import PolicyEndpoint, Question
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.rollout.actor import SampledProgram, Sampler
@@ -79,7 +79,7 @@ def _from_server(
     source: str, statements: Sequence[str], settings: Settings, *, answers: pathlib.Path
 ) -> list[list[SampledProgram]]:
     url, _, model = source.partition("#")
-    endpoint = Endpoint(url, model or "policy", store=answers, key=os.environ.get(KEY_VARIABLE, ""))
+    endpoint = PolicyEndpoint(url, model or "policy", store=answers, key=os.environ.get(KEY_VARIABLE, ""))
     n = settings.evaluation.samples
     questions = [
         Question(statement, number, settings.grpo.temperature, settings.data.completion_tokens)

@@ -1,6 +1,6 @@
 """Edge: the actor: prompt -> completions -> programs -> execution -> outcome -> reward, one group for each problem.
 
-Rewards are computed for each rollout; nothing here compares the rollouts of a group (paper L3896), the learner does.
+Rewards are computed for each rollout; nothing here compares the rollouts of a group; the learner does (App. F).
 """
 
 import contextlib

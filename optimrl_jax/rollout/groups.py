@@ -1,6 +1,7 @@
 """Edge: the bounded queue between actor and learner: groups of rollouts, oldest first, with back-pressure.
 
-Nothing is replayed (paper L315): a group leaves the queue once. Its contents are arrays that a checkpoint can hold.
+Nothing is replayed (sec. 5, "Can GRPO be stable enough"): a group leaves the queue once. Its contents are arrays that
+a checkpoint can hold.
 """
 
 import queue

@@ -41,7 +41,7 @@ class Problems(typing.NamedTuple):
     status: np.ndarray
 
 
-class Prepared(typing.NamedTuple):
+class PreparedProblems(typing.NamedTuple):
     """What every family shares, over the optimization pool of each problem; +inf marks unusable cells.
 
     Attributes:
@@ -126,14 +126,14 @@ def usable_cells(problems: Problems) -> Bool[Array, "b k h"]:
     return np.asarray(pool)[..., None] & np.isin(problems.status, (Status.SUCCESS, Status.TIMEOUT))
 
 
-def prepare_problems(problems: Problems, *, alpha: float, beta_s: float) -> Prepared:
+def prepare_problems(problems: Problems, *, alpha: float, beta_s: float) -> PreparedProblems:
     """Calibrate, sort and rank the references of each test, once for all families (App. D.2)."""
     raw = References(problems.duration_s, np.zeros((), np.float32), usable_cells(problems))
     duration_s = np.asarray(calibrated(raw, alpha=alpha, beta_s=beta_s).duration_s)
     order = np.argsort(duration_s, axis=-1)
     ordered_s = np.take_along_axis(duration_s, order, axis=-1)
     places = _places(ordered_s, order)
-    return Prepared(
+    return PreparedProblems(
         tests=problems.tests,
         status=problems.status,
         duration_s=duration_s,

@@ -22,7 +22,7 @@ from optimrl_jax.environment.calibration import percentile
 from optimrl_jax.environment.filters import FILTERS
 from optimrl_jax.environment.limits import SHORTEST_S
 from optimrl_jax.simulator.configurations import configurations
-from optimrl_jax.simulator.problems import Prepared, Problems, prepare_problems
+from optimrl_jax.simulator.problems import PreparedProblems, Problems, prepare_problems
 
 # Cells of the [k, h] matrices in one batch: small enough for the caches, large enough to hide the dispatch.
 BATCH_CELLS = 1 << 18
@@ -110,12 +110,12 @@ def _judge_batch(problems: Problems, *, alpha: float, beta_s: float) -> tuple[np
 
 
 @jax.jit
-def _judge_problems(prepared: Prepared, candidate_s: np.ndarray) -> tuple[Array, ...]:
+def _judge_problems(prepared: PreparedProblems, candidate_s: np.ndarray) -> tuple[Array, ...]:
     """(passes [b, c, h], quality [b, h], is_candidate [b, h]); one problem at a time stays in the caches."""
     return jax.lax.map(lambda problem: _judge_problem(*problem), (prepared, candidate_s))
 
 
-def _judge_problem(problem: Prepared, candidate_s: Array) -> tuple[Array, ...]:
+def _judge_problem(problem: PreparedProblems, candidate_s: Array) -> tuple[Array, ...]:
     """(passes [c, h], quality [h], is_candidate [h]) of the references of one problem."""
     tests, status = problem.tests, problem.status
     pool = tests.mask & (tests.kind == TestKind.OPTIMIZATION)
@@ -177,14 +177,14 @@ def _filters(tests: Tests, references: References) -> Array:
     return jnp.concatenate([*kept, jnp.ones_like(tests.mask)[None]])
 
 
-def _mean_percentile(problem: Prepared) -> Array:
+def _mean_percentile(problem: PreparedProblems) -> Array:
     """a(.) of each reference over its usable tests, [h]: as a candidate it takes its own place, ties included."""
     usable = jnp.isfinite(problem.duration_s)
     share = problem.places / jnp.maximum(usable.sum(axis=-1, keepdims=True), 1)
     return jnp.where(usable, share, 0.0).sum(axis=0) / jnp.maximum(usable.sum(axis=0), 1)
 
 
-def _leaderboard_percentile(problem: Prepared, candidate_s: Array) -> Array:
+def _leaderboard_percentile(problem: PreparedProblems, candidate_s: Array) -> Array:
     """q_QP of each reference, [h]: exact, each is inserted into the list of every test."""
     board = leaderboard.board_of(2 * problem.places, problem.duration_s)
     ahead = leaderboard.positions(board, candidate_s.T, board.mean, ties="first")

@@ -11,7 +11,7 @@ import os
 import select
 import struct
 import time
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 START_DESCRIPTOR = 3
 PROBE_STEPS = 50_000
@@ -41,7 +41,15 @@ class Reading(NamedTuple):
 _READING = struct.Struct("4d")
 
 
-def mark_start(meter: object | None) -> None:
+class ProcessorMeter(Protocol):
+    """Tells the processor time of all that ran; `groups.Meter` is one."""
+
+    descriptor: int
+
+    def read_s(self) -> float: ...
+
+
+def mark_start(meter: ProcessorMeter | None) -> None:
     """Tells the watcher that the program begins now; what it was told with is gone afterwards."""
     # Some kernels book what a process uses only when it leaves its core. The watcher has to sleep from here on: were it
     # awake, it would wait for the core at the same time as the program, and that time would count twice.

@@ -122,13 +122,15 @@ class Child(Protocol):
     def is_over(self, *, timeout_s: float) -> bool: ...
 
 
-class Watch:
+class RunWatch:
     """Follows one run from its fork to its end, and ends it at a limit.
 
     Raises EOFError where whoever asked for the run is gone: then nobody is left to tell, and this container ends.
     """
 
-    def __init__(self, zygote: Child, limits: dict, *, group: groups.Group | None, meter: groups.Meter | None) -> None:
+    def __init__(
+        self, zygote: Child, limits: dict, *, group: groups.ControlGroup | None, meter: groups.Meter | None
+    ) -> None:
         self._zygote = zygote
         self._limits = limits
         self._group = group

@@ -62,7 +62,7 @@ class Meter:
         return int(text) * 1e-9 if self.kind == "cgroup v1" else int(text.split()[1]) * 1e-6
 
 
-class Group:
+class ControlGroup:
     """The control group of programs; what it cannot tell is 0, what it cannot bound is not bounded here."""
 
     def __init__(self, version: str, folders: dict[str, str], files: dict[str, tuple[str, str]]) -> None:
@@ -118,7 +118,7 @@ class Group:
             _write(self._files["memory_peak"], b"0")
 
 
-def open_group() -> Group | None:
+def open_group() -> ControlGroup | None:
     """The group for programs below this container's own; None where the kernel or the engine does not allow one."""
     with contextlib.suppress(OSError):
         if os.path.exists(f"{ROOT}/cgroup.controllers"):
@@ -127,7 +127,7 @@ def open_group() -> Group | None:
     return None
 
 
-def _first_version() -> Group | None:
+def _first_version() -> ControlGroup | None:
     folders = {}
     for controller in ("memory", "cpuacct", "pids"):
         with contextlib.suppress(OSError):
@@ -135,10 +135,10 @@ def _first_version() -> Group | None:
             kernel.make_writable(mounted)
             folders[controller] = f"{mounted}/{RUNS}"
             os.makedirs(folders[controller], exist_ok=True)
-    return Group("cgroup v1", folders, FIRST) if "cpuacct" in folders else None
+    return ControlGroup("cgroup v1", folders, FIRST) if "cpuacct" in folders else None
 
 
-def _second_version() -> Group:
+def _second_version() -> ControlGroup:
     """The runner moves into a leaf of its own: a group that has groups below may hold no process."""
     kernel.make_writable(ROOT)
     for name in ("runner", RUNS):
@@ -148,7 +148,7 @@ def _second_version() -> Group:
         if controller in (b"cpu", b"memory", b"pids"):
             with contextlib.suppress(OSError):
                 _write(f"{ROOT}/cgroup.subtree_control", b"+" + controller)
-    return Group("cgroup v2", {"": f"{ROOT}/{RUNS}"}, SECOND)
+    return ControlGroup("cgroup v2", {"": f"{ROOT}/{RUNS}"}, SECOND)
 
 
 def tree_meter(process: int = 0) -> Meter | None:

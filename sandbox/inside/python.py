@@ -35,7 +35,7 @@ class MainProgram:
     """A compiled program, about to run as `__main__` at the end of the text that started this interpreter."""
 
     def __init__(self, code: types.CodeType, path: str, *, begin: Callable[[], None]) -> None:
-        self._module = types.ModuleType("__main__")
+        self._module: types.ModuleType | None = types.ModuleType("__main__")
         # Called as a function it is no deeper in the stack than as a module; `exec` would be, by one.
         self._main: types.FunctionType | None = types.FunctionType(code, self._module.__dict__)
         self._status = 0
@@ -58,15 +58,16 @@ class MainProgram:
         atexit._clear()
         sys.unraisablehook = self._catch
         atexit.register(self._finish)
-        atexit.register(self._main)
+        if self._main is not None:
+            atexit.register(self._main)
         atexit.register(self._begin)
 
     def _catch(self, raised: "sys.UnraisableHookArgs") -> None:
         """Does with the exception that ended the program what the interpreter does; leaves others to it."""
-        if raised.object is not self._main or self._main is None:
+        error, traceback = raised.exc_value, raised.exc_traceback
+        if error is None or self._main is None or raised.object is not self._main:
             sys.__unraisablehook__(raised)
             return
-        error, traceback = raised.exc_value, raised.exc_traceback
         if isinstance(error, SystemExit):
             self._status = status_of(error.code)
             return
@@ -78,7 +79,8 @@ class MainProgram:
             self._status = status_of(broken.code)
         elif broken is not None:
             # The first frame is ours.
-            broken.__traceback__ = broken.__traceback__.tb_next
+            if broken.__traceback__ is not None:
+                broken.__traceback__ = broken.__traceback__.tb_next
             print("Error in sys.excepthook:", file=sys.stderr)
             sys.__excepthook__(type(broken), broken, broken.__traceback__)
             print("\nOriginal exception was:", file=sys.stderr)
@@ -94,8 +96,10 @@ class MainProgram:
     def _finish(self) -> None:
         """Ends this process as the interpreter ends; returns where that is to do the rest itself."""
         try:
-            is_telling = bool(names_of(self._main.__code__) & TELLING_NAMES)
-            atexit.unregister(self._main)
+            is_telling = False
+            if self._main is not None:
+                is_telling = bool(names_of(self._main.__code__) & TELLING_NAMES)
+                atexit.unregister(self._main)
             atexit.unregister(self._begin)
             atexit.unregister(self._finish)
             # Not imported here: forking a process that has it costs 0.3 ms.
@@ -107,8 +111,8 @@ class MainProgram:
                 self._module = self._main = None
                 return
             self._wind_up()
-        except BaseException:
-            sys.__excepthook__(*sys.exc_info())
+        except BaseException as error:
+            sys.__excepthook__(type(error), error, error.__traceback__)
         if self._is_interrupted:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
@@ -130,6 +134,8 @@ class MainProgram:
         """Lets go of all that the program made; what nothing holds goes at once, in the order of its names."""
         theirs = [sys.modules.pop(name) for name in list(sys.modules) if name not in self._ours]
         main, self._module, self._main = self._module, None, None
+        if main is None:
+            return
         files = [module for module in theirs if module is not main and _is_programs(module, main)]
         del theirs
         kept = sys.getrefcount(main) > 2

@@ -42,7 +42,7 @@ class Home(NamedTuple):
     scratch: str
     program: str
     uid: int | None
-    group: groups.Group | None = None
+    group: groups.ControlGroup | None = None
     is_isolated: bool = False
 
 
@@ -148,8 +148,8 @@ class Nursery:
             return self._serve_here()
         except BrokenPipeError:
             pass
-        except Exception:
-            sys.excepthook(*sys.exc_info())
+        except Exception as error:
+            sys.excepthook(type(error), error, error.__traceback__)
         os._exit(0)
 
     def _serve_here(self) -> python.MainProgram | None:
@@ -206,8 +206,8 @@ class Nursery:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
             os.write(_REPORTS, report)
-        except Exception:
-            sys.excepthook(*sys.exc_info())
+        except Exception as error:
+            sys.excepthook(type(error), error, error.__traceback__)
             _exit_now(NO_WORLD)
         _exit_now(0)
 
@@ -250,8 +250,8 @@ class Nursery:
                 is_bounded = group is not None and group.bounds_tasks
                 containment.become_user(self._home.uid, processes=None if is_bounded else int(processes))
             return self._become(self._program, self._meter)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
+        except BaseException as error:
+            sys.excepthook(type(error), error, error.__traceback__)
             _exit_now(1)
 
     def _close_all_but_streams(self) -> None:

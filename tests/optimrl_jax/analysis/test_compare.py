@@ -35,8 +35,8 @@ def test_verdicts_are_read_from_the_last_object_and_turned_back():
 
 
 def test_only_answers_with_the_measured_direction_vote():
-    right = pairwise.Verdict(1, "IO_OPTIMIZATION", "SUPERFICIAL", False)
-    wrong = pairwise.Verdict(0, "ALGORITHM_CHANGE", "ALGORITHMIC", True)
+    right = pairwise.PairVerdict(1, "IO_OPTIMIZATION", "SUPERFICIAL", False)
+    wrong = pairwise.PairVerdict(0, "ALGORITHM_CHANGE", "ALGORITHMIC", True)
     found = pairwise.classify_pair(PAIR, [wrong] * 6 + [right] * 3 + [None], least=3)
     assert (found.category, found.correct, found.answers) == ("IO_OPTIMIZATION", 3, 10)
     assert pairwise.classify_pair(PAIR, [wrong] * 8 + [right] * 2, least=3).category == ""

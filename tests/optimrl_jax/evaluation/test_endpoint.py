@@ -3,7 +3,7 @@
 import pytest
 
 from optimrl_jax.errors import UserError
-from optimrl_jax.evaluation.endpoint import Answer, Endpoint, Question
+from optimrl_jax.evaluation.endpoint import Answer, PolicyEndpoint, Question
 from tests.optimrl_jax.evaluation.endpoint import completion, scripted
 
 
@@ -16,12 +16,12 @@ def test_answers_come_in_order_with_their_length_and_are_not_asked_for_again(tmp
         return completion(text.upper(), reason="length" if text == "b" else "stop")
 
     with scripted(answer) as url:
-        endpoint = Endpoint(url, "m", store=tmp_path / "answers.jsonl")
+        endpoint = PolicyEndpoint(url, "m", store=tmp_path / "answers.jsonl")
         found = endpoint.ask([Question("a"), Question("b"), Question("a", number=1)])
         assert found == [Answer("A", 5), Answer("B", 5, is_cut=True), Answer("A", 5)]
         with (tmp_path / "answers.jsonl").open("a") as file:
             file.write('{"question": "cut by a ki')
-        again = Endpoint(url, "m", store=tmp_path / "answers.jsonl")
+        again = PolicyEndpoint(url, "m", store=tmp_path / "answers.jsonl")
         assert again.ask([Question("b"), Question("c")])[0] == found[1]
         endpoint.close(), again.close()
     assert sorted(asked) == ["a", "a", "b", "c"]
@@ -31,7 +31,7 @@ def test_limits_of_rate_and_failures_are_waited_out(tmp_path):
     statuses = iter([(429, {"retry-after": "7"}, {}), (503, {}, {}), completion("fine")])
     pauses = []
     with scripted(lambda body: next(statuses)) as url:
-        endpoint = Endpoint(url, "m", store=tmp_path / "a", sleep=pauses.append)
+        endpoint = PolicyEndpoint(url, "m", store=tmp_path / "a", sleep=pauses.append)
         assert endpoint.ask([Question("a")])[0].text == "fine"
         endpoint.close()
     assert 7.0 in pauses
@@ -40,7 +40,7 @@ def test_limits_of_rate_and_failures_are_waited_out(tmp_path):
 
 def test_a_server_that_refuses_is_a_mistake_in_one_line(tmp_path):
     with scripted(lambda body: (401, {}, {"error": "no key"})) as url:
-        endpoint = Endpoint(url, "m", store=tmp_path / "a", sleep=lambda _: None)
+        endpoint = PolicyEndpoint(url, "m", store=tmp_path / "a", sleep=lambda _: None)
         with pytest.raises(UserError, match=r"expected completions of 'm' \(status 401"):
             endpoint.ask([Question("a")])
         endpoint.close()
