@@ -9,7 +9,7 @@ TESTS ?= tests
 # quickstart_opt_only.
 CONFIG ?= quickstart
 
-.PHONY: setup lint types test test-ecosystem quickstart sandbox-image compiler
+.PHONY: setup lint test test-ecosystem quickstart sandbox-image compiler
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -26,9 +26,6 @@ $(STAMP): requirements.lock pyproject.toml
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-
-# Types of what ships.
-types: $(STAMP)
 	$(VENV)/bin/pyrefly check --output-format=min-text
 
 # Most of the package's own tests compile, each on one core: two at a time. What times programs runs alone.

@@ -26,9 +26,9 @@ from beam_pipelines.records import Problem, Rejection
 from beam_pipelines.report import card, console, costs, manifest, stage_table, survival
 from beam_pipelines.runners import beam_runs, build_lock, host_check, progress
 from beam_pipelines.stages import filterability, tests_only
-from optimrl_jax.errors import require
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.errors import require
 from optimrl_jax.jobs.files import write_json
 from optimrl_jax.jobs.user_paths import writable_directory
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from apache_beam.options import pipeline_options
 
-from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import ArgumentParser
+from optimrl_jax.jobs.errors import UserError
 
 
 def beam_options(arguments: Sequence[str]) -> pipeline_options.PipelineOptions:

@@ -17,8 +17,8 @@ import tensorflow_datasets as tfds
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import VIEWS
 from beam_pipelines.inspect_dataset import finished_dataset
 from beam_pipelines.report import card
-from optimrl_jax.errors import UserError, require
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.errors import UserError, require
 from optimrl_jax.jobs.user_paths import existing_path
 
 ROWS_A_GROUP = 16

@@ -18,8 +18,8 @@ from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import NAME
 from beam_pipelines.report import campaign_tables, console, dataset_statistics, figures, standings, tail_tables
 from beam_pipelines.report.page import report_page
 from beam_pipelines.report.stage_table import PAPER_SOURCE, StageRow
-from optimrl_jax.errors import UserError, require
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.errors import UserError, require
 from optimrl_jax.jobs.user_paths import existing_path
 
 Trace = Mapping[str, float]

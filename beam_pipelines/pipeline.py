@@ -42,7 +42,7 @@ from beam_pipelines.stages import (
 )
 from beam_pipelines.stages import validate as validation
 from beam_pipelines.stages.stage import Stage
-from optimrl_jax.errors import require
+from optimrl_jax.jobs.errors import require
 
 Source = Callable[[BuildOptions], ReadSource]
 

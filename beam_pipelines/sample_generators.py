@@ -30,8 +30,8 @@ from beam_pipelines.generators.harness import CAMPAIGN_METHODS
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.pipeline import SOURCES
 from beam_pipelines.records import Problem
-from optimrl_jax.errors import require
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.errors import require
 from optimrl_jax.jobs.user_paths import existing_path
 
 KEY_VARIABLE = "OPENAI_API_KEY"

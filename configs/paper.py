@@ -8,10 +8,10 @@ import dataclasses
 
 import ml_collections
 
-from configs import base
 from optimrl_jax import environment
-from optimrl_jax.errors import SettingsError
 from optimrl_jax.jobs.checked_fields import thaw
+from optimrl_jax.jobs.config_files import default_config
+from optimrl_jax.jobs.errors import SettingsError
 from optimrl_jax.model.pretrained import shapes
 
 DATASET = "data/dmc_optim"
@@ -92,7 +92,7 @@ def sandboxed(config: ml_collections.ConfigDict) -> None:
 
 
 def _common(model: PaperModel) -> ml_collections.ConfigDict:
-    config = base.get_config()
+    config = default_config()
     config.data.directory = DATASET
     sandboxed(config)
     config.data.prompt_tokens, config.data.completion_tokens = PROMPT_TOKENS, ROW_TOKENS - PROMPT_TOKENS

@@ -6,9 +6,9 @@ in `runs/quickstart_VARIANT`.
 
 import ml_collections
 
-from configs import base
-from optimrl_jax.errors import SettingsError
 from optimrl_jax.jobs.checked_fields import did_you_mean
+from optimrl_jax.jobs.config_files import default_config
+from optimrl_jax.jobs.errors import SettingsError
 
 ROOT = "runs/quickstart"
 RANKED = "ranked"
@@ -53,7 +53,7 @@ def get_config(variant: str = RANKED) -> ml_collections.ConfigDict:
 
 def small_job(run: str) -> ml_collections.ConfigDict:
     """Return the main job on the embedded corpus, with its GRPO policy in `run`."""
-    config = base.get_config()
+    config = default_config()
     config.data.directory = f"{ROOT}/dataset"
     # The corpus's slowest programs take 30 ms; a program that never ends should not hold a core for 10 s.
     config.sandbox.limit_s = 0.5

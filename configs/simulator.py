@@ -6,8 +6,8 @@ synthetic problems: --config.problems.source=dataset --config.problems.directory
 
 import ml_collections
 
-from optimrl_jax.errors import SettingsError
 from optimrl_jax.jobs.checked_fields import did_you_mean, thaw
+from optimrl_jax.jobs.errors import SettingsError
 from optimrl_jax.simulator.settings import SimulatorSettings
 
 SIZES = ("whole", "quick")

@@ -16,8 +16,8 @@ from optimrl_jax.actors import messages
 from optimrl_jax.actors.rollout_worker import RemoteLearner, RolloutWorker
 from optimrl_jax.actors.rpc import RpcClient
 from optimrl_jax.distributed.placement import Placement
-from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import Job, run_job
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.rollout import execution
 from optimrl_jax.training import workdir
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from optimrl_jax.analysis import metric_sections, page, replay_sections, run_sections, score_sections, speed_sections
 from optimrl_jax.analysis.sections import Section
 from optimrl_jax.analysis.study import Study, open_studies
-from optimrl_jax.errors import EXIT_USER_ERROR, UserError
 from optimrl_jax.evaluation.leaderboards import LEADERBOARDS
+from optimrl_jax.jobs.errors import EXIT_USER_ERROR, UserError
 
 _LOG = logging.getLogger(__name__)
 

@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from optimrl_jax.analysis import pairwise
 from optimrl_jax.analysis.pairwise import Classification
 from optimrl_jax.analysis.study import PolicyRun, Study, open_studies
-from optimrl_jax.errors import EXIT_USER_ERROR, UserError
 from optimrl_jax.evaluation import style
 from optimrl_jax.evaluation.endpoint import PolicyEndpoint, Question
 from optimrl_jax.evaluation.policies import KEY_VARIABLE
 from optimrl_jax.jobs import files
+from optimrl_jax.jobs.errors import EXIT_USER_ERROR, UserError
 
 _LOG = logging.getLogger(__name__)
 HUMAN_SIDE = "human"

@@ -15,12 +15,12 @@ import typing
 
 from optimrl_jax.arrays import AffineMap, Outcome
 from optimrl_jax.data import benchmark, dataset
-from optimrl_jax.errors import UserError
-from optimrl_jax.evaluation import leaderboards, plots, policies, records, replay, scores, tables
+from optimrl_jax.evaluation import leaderboards, plots, policies, records, replay, scores
 from optimrl_jax.evaluation.collect import collect_evaluation
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.settings import Settings
 from optimrl_jax.training import checkpoints
 
@@ -42,7 +42,7 @@ def main(job: Job) -> None:
     outcomes = replay_policies(evaluation, times, ties=settings.environment.ties)
     settings = _with_known_taus(settings, evaluation)
     results, paired = _scores(settings, outcomes)
-    tables.print_table(tables.pass_table(results, paired, title=f"{len(problems)} held-out problems"))
+    plots.print_table(plots.pass_table(results, paired, title=f"{len(problems)} held-out problems"))
     _plot(settings, output, results, problems=len(problems))
     _summarize(job, settings, results, paired, drift=drift, outcomes=outcomes, wall_s=time.monotonic() - started_s)
 

@@ -13,8 +13,8 @@ import typing
 from collections.abc import Mapping, Sequence
 
 from optimrl_jax import __version__
-from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.files import write_text
 from optimrl_jax.model.pretrained.gguf import save_gguf
 from optimrl_jax.model.pretrained.published import SUFFIX

@@ -20,12 +20,12 @@ from jaxtyping import Float
 
 from optimrl_jax import arrays
 from optimrl_jax.data import dataset
-from optimrl_jax.errors import UserError
+from optimrl_jax.evaluation import plots, replay, timing_pass
 from optimrl_jax.evaluation import records as evaluation_records
-from optimrl_jax.evaluation import replay, tables, timing_pass
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.rollout import execution, rewarder
 from optimrl_jax.settings import DataSettings, Settings
@@ -167,7 +167,7 @@ def _summarize(job: Job, lines: Sequence[dict], *, wall_s: float) -> None:
     table = rich.table.Table("figure", "value", title="judged programs")
     for name, value in figures.items():
         table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
-    tables.print_table(table)
+    plots.print_table(table)
     files.write_json(job.workdir / "summary.json", figures | {"settings": thaw(job.settings)})
     _LOG.info("each program's verdicts and seconds: %s", job.workdir / "judged.jsonl")
 

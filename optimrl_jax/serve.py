@@ -11,8 +11,8 @@ import sys
 
 import uvicorn
 
-from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import Job, run_job
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.serving import api
 from optimrl_jax.serving.engine import Engine

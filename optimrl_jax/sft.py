@@ -18,15 +18,14 @@ from optimrl_jax import arrays
 from optimrl_jax.data import chat, packing
 from optimrl_jax.data.corpus import Corpus, corpus_of_dataset, corpus_of_mix
 from optimrl_jax.distributed import multihost
-from optimrl_jax.errors import UserError
-from optimrl_jax.grpo import loss
 from optimrl_jax.jobs.command_line import Job, run_job
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
 from optimrl_jax.settings import DataSettings, Network, Settings
-from optimrl_jax.training import checkpoints, trainer, workdir
+from optimrl_jax.training import checkpoints, objectives, trainer, workdir
 
 _LOG = logging.getLogger(__name__)
 
@@ -76,7 +75,7 @@ class SupervisedRun:
         self._stream = corpus.stream
         self._trainer = trainer.Trainer(
             params,
-            functools.partial(loss.supervised, settings=network),
+            functools.partial(objectives.supervised, settings=network),
             trainer.build_optimizer(settings.sft, ends_at=0.1),
             mesh=settings.mesh,
             micro_rows=settings.data.micro_rows,

@@ -15,8 +15,8 @@ import rich.console
 import rich.markup
 
 from optimrl_jax.arrays import Status
-from optimrl_jax.errors import require
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.errors import require
 from optimrl_jax.jobs.user_paths import existing_path
 from optimrl_jax.rollout import journal
 

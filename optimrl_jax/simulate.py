@@ -13,10 +13,10 @@ import numpy as np
 
 from optimrl_jax.data import dataset
 from optimrl_jax.environment import padding
-from optimrl_jax.errors import UserError
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.simulator import diagnostics, plots, report
 from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.problems import Problems, stack_problems, synthetic

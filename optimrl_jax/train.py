@@ -20,13 +20,13 @@ from optimrl_jax.actors import messages
 from optimrl_jax.actors.coordinator import AsyncRollouts
 from optimrl_jax.data import dataset, prompts, stream
 from optimrl_jax.distributed import multihost, placement, sharding
-from optimrl_jax.errors import UserError
-from optimrl_jax.grpo import batches
 from optimrl_jax.grpo.loop import Learner, RolloutSource, SyncRollouts, TrainingLoop
 from optimrl_jax.jobs.command_line import Job, run_job
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
 from optimrl_jax.rollout import execution, journal, rewarder
+from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor, Executes
 from optimrl_jax.rollout.journal import RolloutJournal
 from optimrl_jax.settings import DataSettings, Network, Settings
@@ -65,7 +65,7 @@ class Task:
         """Open the journal of this process, or nothing where `grpo.keeps_rollouts` is off."""
         if not self.settings.grpo.keeps_rollouts:
             return contextlib.nullcontext()
-        return RolloutJournal(directory / journal.FOLDER, batches.advantages)
+        return RolloutJournal(directory / journal.FOLDER, groups_lib.advantages)
 
 
 def main(job: Job) -> None:

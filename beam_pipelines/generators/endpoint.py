@@ -6,7 +6,7 @@ import time
 
 import httpx
 
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 # The request itself cannot be answered, as a prompt longer than the model's context; others may be.
 REFUSED_STATUS = (400, 413, 422)

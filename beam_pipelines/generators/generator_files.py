@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 
 from beam_pipelines.records import Generator, Problem
-from optimrl_jax.errors import UserError, require
+from optimrl_jax.jobs.errors import UserError, require
 from optimrl_jax.jobs.user_paths import existing_path
 
 Generators = Mapping[str, tuple[Generator, ...]]

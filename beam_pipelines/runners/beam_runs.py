@@ -8,7 +8,7 @@ from apache_beam.runners.runner import PipelineRunner, PipelineState
 
 from beam_pipelines import sandbox_session
 from beam_pipelines.commands import beam_options
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 
 def run_to_end(assemble: Callable[[beam.Pipeline], None], beam_arguments: Sequence[str]) -> None:

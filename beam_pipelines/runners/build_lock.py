@@ -13,7 +13,7 @@ import pathlib
 import socket
 from collections.abc import Iterator
 
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 LOCK = "build.lock"
 

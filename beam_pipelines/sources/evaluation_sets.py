@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from beam_pipelines.sources.row_files import ALL_SPLITS, DamagedRow, find_row_files, make_blocks, read_block
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 # LiveCodeBench says question_content, APPS and TACO question, CodeContests description, others prompt or text.
 STATEMENT_FIELDS = ("statement", "question_content", "question", "description", "prompt", "text")

@@ -20,7 +20,7 @@ from beam_pipelines.sources.reading import (
     require_comparison,
 )
 from optimrl_jax.arrays import TestKind
-from optimrl_jax.errors import require
+from optimrl_jax.jobs.errors import require
 from optimrl_jax.jobs.user_paths import existing_path
 
 SOURCE = "polygon"

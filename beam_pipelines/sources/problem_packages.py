@@ -19,7 +19,7 @@ from beam_pipelines.sources.package_programs import read_generators_of_package, 
 from beam_pipelines.sources.package_validation import choose_checker, require_judgeable, validator_arguments
 from beam_pipelines.sources.reading import BrokenRecordError, ReadSource, UnsupportedProblemError, optional_field
 from optimrl_jax.arrays import TestKind
-from optimrl_jax.errors import require
+from optimrl_jax.jobs.errors import require
 from optimrl_jax.jobs.user_paths import existing_path
 
 SOURCE = "packages"

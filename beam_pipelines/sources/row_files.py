@@ -16,7 +16,7 @@ import pyarrow
 import pyarrow.parquet
 from etils import epath
 
-from optimrl_jax.errors import UserError, require
+from optimrl_jax.jobs.errors import UserError, require
 
 # Of a directory, files with these endings are read. A file that is named itself is JSON Lines if it has none of them.
 JSON_SUFFIXES = (".json", ".json.gz")

@@ -46,8 +46,7 @@ from optimrl_jax.actors.weight_store import WeightStore, on_devices_of
 from optimrl_jax.actors.work_queue import WorkQueue
 from optimrl_jax.distributed import multihost
 from optimrl_jax.distributed.placement import Devices, Placement
-from optimrl_jax.errors import SettingsError, UserError
-from optimrl_jax.grpo import batches
+from optimrl_jax.jobs.errors import SettingsError, UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor
@@ -139,7 +138,7 @@ class AsyncRollouts:
         wanted = len(multihost.process_places(step, self._grpo.problems))
         while len(fresh) < wanted:
             group = self._next()
-            if batches.staleness(group, step=step) > self._grpo.max_staleness:
+            if groups_lib.staleness(group, step=step) > self._grpo.max_staleness:
                 stale += 1
             else:
                 fresh.append(group)

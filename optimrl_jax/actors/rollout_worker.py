@@ -15,7 +15,7 @@ from optimrl_jax.actors.rpc import RpcClient
 from optimrl_jax.actors.work_queue import RunEndedError, WorkItem
 from optimrl_jax.distributed import codec
 from optimrl_jax.distributed.placement import Placement
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.rollout.actor import Actor, SampledBatch
 from optimrl_jax.rollout.groups import Group, stack_groups

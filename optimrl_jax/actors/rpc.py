@@ -15,7 +15,7 @@ import numpy as np
 import zmq
 
 from optimrl_jax.distributed import codec
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 POLL_MS = 100

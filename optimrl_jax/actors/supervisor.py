@@ -10,7 +10,7 @@ import subprocess
 import typing
 from collections.abc import Callable, Collection
 
-from optimrl_jax.errors import EXIT_USER_ERROR, UserError
+from optimrl_jax.jobs.errors import EXIT_USER_ERROR, UserError
 
 _LOG = logging.getLogger(__name__)
 MAX_FAILURES_IN_A_ROW = 5

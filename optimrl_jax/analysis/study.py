@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from optimrl_jax.arrays import AffineMap, Execution, Outcome, Status
-from optimrl_jax.errors import UserError
 from optimrl_jax.evaluation import leaderboards, records, replay
 from optimrl_jax.evaluation.scores import counts_at_tau
+from optimrl_jax.jobs.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

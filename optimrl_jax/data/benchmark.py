@@ -13,7 +13,7 @@ import numpy as np
 
 from optimrl_jax.arrays import TestKind
 from optimrl_jax.data.dataset import ProblemRecord
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 DIFFICULTIES = {"easy": 1, "medium": 2, "hard": 3}
 MEMORY_BYTES = 1 << 30

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from optimrl_jax.data import chat, dataset, mixes, packing, prompts, stream
 from optimrl_jax.data import tokenizer as tokenizer_lib
-from optimrl_jax.errors import SettingsError, UserError
+from optimrl_jax.jobs.errors import SettingsError, UserError
 from optimrl_jax.settings import Settings
 
 _LOG = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from optimrl_jax import arrays
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 COMPLETION_MARKER = "COMPLETE"
 _LOG = logging.getLogger(__name__)

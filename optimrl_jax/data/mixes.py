@@ -18,7 +18,7 @@ import pyarrow.parquet
 
 from optimrl_jax.data import chat
 from optimrl_jax.data.stream import NO_THREADS
-from optimrl_jax.errors import SettingsError, UserError
+from optimrl_jax.jobs.errors import SettingsError, UserError
 
 _LOG = logging.getLogger(__name__)
 KEPT_GROUPS = 16

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from optimrl_jax.arrays import Array
-from optimrl_jax.errors import SettingsError
+from optimrl_jax.jobs.errors import SettingsError
 
 
 class Packed(typing.NamedTuple):

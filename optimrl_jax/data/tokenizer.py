@@ -17,8 +17,8 @@ from jaxtyping import Array
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from optimrl_jax.data import answers, chat
-from optimrl_jax.errors import UserError
 from optimrl_jax.jobs import files
+from optimrl_jax.jobs.errors import UserError
 
 FILE_NAME = "tokenizer.json"
 CONFIG_NAME, TEMPLATE_NAME = "tokenizer_config.json", "chat_template.jinja"

@@ -20,7 +20,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from optimrl_jax.distributed import codec, sharding
-from optimrl_jax.errors import SettingsError, UserError, exit_code
+from optimrl_jax.jobs.errors import SettingsError, UserError, exit_code
 from optimrl_jax.settings import ProcessSettings, Settings
 
 # What the errors of a collective say when another process is gone: Gloo, NCCL, and JAX's own watch over all of them.

@@ -11,7 +11,7 @@ import jax
 from jax.sharding import Mesh, SingleDeviceSharding
 
 from optimrl_jax.distributed import sharding
-from optimrl_jax.errors import SettingsError
+from optimrl_jax.jobs.errors import SettingsError
 from optimrl_jax.settings import ActorSettings, MeshSettings
 
 Devices = tuple[typing.Any, ...]

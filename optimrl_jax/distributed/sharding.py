@@ -22,7 +22,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int
 
-from optimrl_jax.errors import SettingsError
+from optimrl_jax.jobs.errors import SettingsError
 from optimrl_jax.settings import MeshSettings
 
 AnyMesh = Mesh | AbstractMesh

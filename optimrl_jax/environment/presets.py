@@ -8,8 +8,8 @@ share of slow tests that is dropped; "top 30 %" of timeouts is the percentile p_
 import dataclasses
 import typing
 
-from optimrl_jax.errors import SettingsError
 from optimrl_jax.jobs.checked_fields import did_you_mean
+from optimrl_jax.jobs.errors import SettingsError
 
 Fields = dict[str, typing.Any]
 

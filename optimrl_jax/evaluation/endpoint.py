@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import httpx
 
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 RETRIED = {408, 409, 425, 429, 500, 502, 503, 504}
 LONGEST_PAUSE_S = 60.0

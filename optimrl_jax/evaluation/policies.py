@@ -11,9 +11,9 @@ import typing
 from collections.abc import Sequence
 
 from optimrl_jax.data.answers import program_of
-from optimrl_jax.errors import UserError
 from optimrl_jax.evaluation.endpoint import PolicyEndpoint, Question
 from optimrl_jax.jobs.checked_fields import thaw
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.rollout.actor import SampledProgram, Sampler
 from optimrl_jax.settings import Network, Settings

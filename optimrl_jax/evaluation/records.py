@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from optimrl_jax.arrays import Execution, Status, TestKind
 from optimrl_jax.data.dataset import ProblemRecord
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 REFERENCES = "references"
 RECORDS, PROBLEMS = "records.parquet", "problems.parquet"

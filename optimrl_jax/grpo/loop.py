@@ -18,15 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from optimrl_jax.distributed import multihost
-from optimrl_jax.errors import UserError
-from optimrl_jax.grpo import batches, loss
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.model import decoder
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.rollout.groups import Group, RolloutQueue
 from optimrl_jax.settings import CheckpointSettings, GrpoSettings, Network, Settings
-from optimrl_jax.training import checkpoints, trainer
+from optimrl_jax.training import checkpoints, objectives, trainer
 from optimrl_jax.training import workdir as workdir_lib
 
 _LOG = logging.getLogger(__name__)
@@ -50,10 +49,10 @@ class Learner:
             most_skipped=grpo.most_skipped,
         )
         self._assemble = functools.partial(
-            batches.pack_groups,
+            groups_lib.pack_groups,
             row_tokens=data.row_tokens,
             micro_rows=data.micro_rows,
-            microbatches=batches.max_microbatches(grpo, data),
+            microbatches=groups_lib.max_microbatches(grpo, data),
             shares_prompts=data.shares_prompts,
         )
 
@@ -63,8 +62,12 @@ class Learner:
         Groups that are stale, have fewer than two valid rollouts or only zero advantages are dropped and counted; where
         none is left, the weights stay and the step counts all the same.
         """
-        kept, dropped = batches.select_informative(groups, step=self.step, max_staleness=self._grpo.max_staleness)
-        found = {**batches.group_metrics(groups, step=self.step), **dropped, "dropped_groups": len(groups) - len(kept)}
+        kept, dropped = groups_lib.select_informative(groups, step=self.step, max_staleness=self._grpo.max_staleness)
+        found = {
+            **groups_lib.group_metrics(groups, step=self.step),
+            **dropped,
+            "dropped_groups": len(groups) - len(kept),
+        }
         self.step += 1
         if not kept:
             return {**found, "updated": 0.0, "trained_tokens": 0.0}
@@ -74,7 +77,7 @@ class Learner:
         return {
             **found,
             "updated": sums["is_finite"],
-            "trained_tokens": float(batches.trained_tokens(kept)),
+            "trained_tokens": float(groups_lib.trained_tokens(kept)),
             "loss": sums["loss"] / self._grpo.horizon,
             "entropy": sums["entropy"] / tokens,
             "clip_share": sums["clipped"] / tokens,
@@ -88,7 +91,7 @@ class Learner:
 def objective(model: Network, grpo: GrpoSettings, *, importance_cap: float = 0.0) -> trainer.Loss:
     """Return the clipped surrogate (App. F, Eq. 38) with the numbers of the recipe."""
     return functools.partial(
-        loss.clipped_surrogate,
+        objectives.clipped_surrogate,
         settings=model,
         temperature=grpo.temperature,
         epsilon_low=grpo.epsilon_low,

@@ -12,7 +12,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 
-from optimrl_jax.errors import SettingsError
+from optimrl_jax.jobs.errors import SettingsError
 
 Check = tuple[Callable[[typing.Any], bool], str]
 

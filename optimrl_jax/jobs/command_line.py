@@ -15,9 +15,9 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from optimrl_jax.errors import UserError, exit_code
 from optimrl_jax.jobs.checked_fields import did_you_mean, freeze
 from optimrl_jax.jobs.config_files import load_values
+from optimrl_jax.jobs.errors import UserError, exit_code
 from optimrl_jax.jobs.field_texts import field_texts, set_field, takes_no_text
 from optimrl_jax.jobs.user_paths import writable_directory
 from optimrl_jax.settings import Settings

@@ -1,4 +1,4 @@
-"""Edge: finds a configuration file, runs it and returns its plain values; a mistake in it keeps its line.
+"""Edge: defaults of a configuration; finds a file, runs it and returns its plain values; a mistake keeps its line.
 
 A checkout has the files in `configs`; a wheel carries the same folder as `optimrl_jax.configs`. What lies in the
 current directory comes first, so that a file of one's own may have the name of one of ours.
@@ -12,11 +12,19 @@ import traceback
 import types
 import typing
 
-from optimrl_jax.errors import UserError
-from optimrl_jax.jobs.checked_fields import did_you_mean
+import ml_collections
+
+from optimrl_jax.jobs.checked_fields import did_you_mean, thaw
+from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.settings import Settings
 
 FOLDER = "configs"
 INSTALLED = "optimrl_jax.configs"
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Return all settings at their defaults, locked: a misspelt field raises at its line."""
+    return ml_collections.ConfigDict(thaw(Settings())).lock()
 
 
 def load_values(name: str) -> dict[str, typing.Any]:

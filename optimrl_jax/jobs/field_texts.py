@@ -9,8 +9,8 @@ import types
 import typing
 from collections.abc import Iterator
 
-from optimrl_jax.errors import SettingsError
 from optimrl_jax.jobs.checked_fields import did_you_mean
+from optimrl_jax.jobs.errors import SettingsError
 
 FALSE, TRUE = ("false", "no", "0"), ("true", "yes", "1")
 TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false"}

@@ -10,8 +10,8 @@ import pathlib
 import typing
 from collections.abc import Callable
 
-from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.checked_fields import did_you_mean
+from optimrl_jax.jobs.errors import UserError
 
 
 def names_function(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from optimrl_jax.errors import UserError, require
+from optimrl_jax.jobs.errors import UserError, require
 
 
 def existing_path(name: str, field: str, *, is_directory: bool = False) -> pathlib.Path:

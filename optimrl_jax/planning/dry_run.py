@@ -20,15 +20,16 @@ import rich.table
 from optimrl_jax import environment, rewards
 from optimrl_jax.data import corpus, packing
 from optimrl_jax.distributed import multihost, sharding
-from optimrl_jax.errors import UserError
-from optimrl_jax.grpo import batches, loop, loss
+from optimrl_jax.grpo import loop
 from optimrl_jax.jobs.command_line import Job
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.user_code import names_function
 from optimrl_jax.model import decoder
 from optimrl_jax.planning import cost_model, targets
 from optimrl_jax.planning.compiled_program import read_program
+from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.settings import ModelSettings, Network, Settings
-from optimrl_jax.training import trainer, workdir
+from optimrl_jax.training import objectives, trainer, workdir
 
 GIB = 2**30
 
@@ -60,7 +61,7 @@ def plan_sft(settings: Settings) -> Update:
     longest = data.row_tokens if recipe.mix else data.prompt_tokens + data.completion_tokens
     return Update(
         "SFT",
-        lambda model: functools.partial(loss.supervised, settings=model),
+        lambda model: functools.partial(objectives.supervised, settings=model),
         ("weight",),
         trainer.build_optimizer(recipe, ends_at=0.1),
         longest,
@@ -74,7 +75,7 @@ def plan_grpo(settings: Settings) -> Update:
     """The update of a GRPO job; raises SettingsError where a row is shorter than prompt and completion."""
     data, sequences = settings.data, settings.grpo.problems * settings.grpo.rollouts
     longest = data.prompt_tokens + data.completion_tokens
-    shared, members = batches.prefix_sharing(settings.grpo, data)
+    shared, members = groups_lib.prefix_sharing(settings.grpo, data)
     return Update(
         "GRPO",
         lambda model: loop.objective(model, settings.grpo),
@@ -82,7 +83,7 @@ def plan_grpo(settings: Settings) -> Update:
         trainer.build_optimizer(settings.grpo, ends_at=1.0),
         longest,
         sequences * longest,
-        batches.max_microbatches(settings.grpo, data),
+        groups_lib.max_microbatches(settings.grpo, data),
         shared=shared,
         members=members,
         samples_here=settings.actors.count == 0,

@@ -14,7 +14,7 @@ from jax.experimental import topologies
 from jax.sharding import Mesh
 
 from optimrl_jax.distributed import sharding
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.settings import MeshSettings
 
 GIB = 2**30

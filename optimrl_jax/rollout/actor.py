@@ -20,7 +20,7 @@ from optimrl_jax.data import prompts
 from optimrl_jax.data.dataset import ProblemRecord
 from optimrl_jax.data.tokenizer import Tokenizer
 from optimrl_jax.distributed import sharding
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import continuous, sampling
 from optimrl_jax.rollout import engine_client, rewarder

@@ -23,7 +23,7 @@ import safetensors.numpy
 
 from optimrl_jax.data import prompts
 from optimrl_jax.data.tokenizer import Tokenizer
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import sampling
 from optimrl_jax.model.pretrained.hugging_face import named_tensors

@@ -12,7 +12,7 @@ import numpy as np
 
 from optimrl_jax import arrays
 from optimrl_jax.data.dataset import ProblemRecord
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.settings import SandboxSettings
 from sandbox import client as sandbox_client
 from sandbox import protocol

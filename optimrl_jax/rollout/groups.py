@@ -1,17 +1,21 @@
-"""Edge: the bounded queue between actor and learner: groups of rollouts, oldest first, with back-pressure.
+"""Edge: groups of rollouts: what they hold, the bounded queue between actor and learner, and the batch made of them.
 
-Nothing is replayed (sec. 5, "Can GRPO be stable enough"): a group leaves the queue once. Its contents are arrays that
-a checkpoint can hold.
+The queue gives the oldest first, with back-pressure, and replays nothing (sec. 5, "Can GRPO be stable enough"): a group
+leaves it once. Its contents are arrays that a checkpoint can hold. A batch comes of groups in the paper's order
+(App. F, Figure 45): advantages, freshness filter, packing, and counts of what is dropped.
 """
 
 import queue
 import typing
 from collections.abc import Mapping, Sequence
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from optimrl_jax.arrays import Array, Rollouts
+from optimrl_jax.data import packing
+from optimrl_jax.settings import DataSettings, GrpoSettings
 
 
 class Group(typing.NamedTuple):
@@ -102,3 +106,151 @@ def concatenate_groups(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, n
     """The groups of several queues one after the other; None where all are empty."""
     filled = [part for part in parts if part]
     return {name: np.concatenate([part[name] for part in filled]) for name in filled[0]} if filled else None
+
+
+Kept = list[tuple[Group, np.ndarray]]
+
+
+def advantages(
+    reward: Float[Array, "*b r"], lengths: Int[Array, "*b r"], is_valid: Bool[Array, "*b r"]
+) -> Float[Array, "*b r"]:
+    """Centre returns on the token-weighted mean of their prompt (App. F, Eq. 37).
+
+    A_i = R_i - sum_j(L_j R_j) / sum_j(L_j) over the valid rollouts of a prompt; there is no division by a standard
+    deviation (sec. 5, "Can GRPO be stable enough"). Constant rewards give exactly 0 in every dtype: rewards are first
+    centred on the smallest valid one, which leaves nothing to round.
+
+    Args:
+      reward: `[*b, r]` returns; one that is not finite is not valid.
+      lengths: `[*b, r]` sampled tokens of each rollout.
+      is_valid: `[*b, r]` False where a fault left nothing to judge.
+
+    Returns:
+      `[*b, r]` advantages; 0 for rollouts that are not valid, and for all of a prompt with fewer than two valid ones.
+    """
+    is_valid = is_valid & jnp.isfinite(reward)
+    lowest = jnp.min(jnp.where(is_valid, reward, jnp.inf), axis=-1, keepdims=True)
+    above = jnp.where(is_valid, reward - lowest, 0)
+    weight = jnp.where(is_valid, lengths, 0).astype(reward.dtype)
+    total = jnp.sum(weight, axis=-1, keepdims=True)
+    mean = jnp.sum(weight * above, axis=-1, keepdims=True) / jnp.maximum(total, 1)
+    has_pair = jnp.sum(is_valid, axis=-1, keepdims=True) >= 2
+    return jnp.where(is_valid & has_pair, above - mean, 0)
+
+
+def select_informative(groups: Sequence[Group], *, step: int, max_staleness: int) -> tuple[Kept, dict[str, float]]:
+    """Keep the groups that teach something, each with its advantages `[r]`, and count the others.
+
+    A group sampled more than `max_staleness` optimizer steps ago is dropped as stale; one with fewer than two valid
+    rollouts as invalid; one whose advantages are all 0 as zero-advantage. Shares are of all groups.
+    """
+    kept: Kept = []
+    dropped = {"stale": 0, "invalid": 0, "zero_advantage": 0}
+    for group in groups:
+        lengths = group.rollouts.is_completion.sum(axis=1)
+        group_advantages = np.asarray(advantages(group.reward, lengths, group.is_valid))
+        if staleness(group, step=step) > max_staleness:
+            dropped["stale"] += 1
+        elif group.is_valid.sum() < 2:
+            dropped["invalid"] += 1
+        elif not group_advantages.any():
+            dropped["zero_advantage"] += 1
+        else:
+            kept.append((group, group_advantages))
+    return kept, {f"{name}_share": count / max(1, len(groups)) for name, count in dropped.items()}
+
+
+def staleness(group: Group, *, step: int) -> int:
+    """Count the optimizer steps since the oldest policy that sampled any rollout of the group."""
+    return step - int(group.rollouts.policy_version.min())
+
+
+def max_microbatches(grpo: GrpoSettings, data: DataSettings) -> int:
+    """Bound the microbatches that hold the groups of a step; raises SettingsError where a row is too short."""
+    rows = {"row_tokens": data.row_tokens, "micro_rows": data.micro_rows}
+    longest = data.prompt_tokens + data.completion_tokens
+    if not data.shares_prompts:
+        return packing.max_packed_microbatches(grpo.problems * grpo.rollouts, longest, **rows)
+    shared = data.prompt_tokens - 1
+    return packing.max_shared_microbatches(grpo.problems, grpo.rollouts, shared=shared, own=longest - shared, **rows)
+
+
+def prefix_sharing(grpo: GrpoSettings, data: DataSettings) -> tuple[int, int]:
+    """Return the tokens that the longest rollouts of a row share, and how many share them; (0, 1) for none."""
+    shared, own = data.prompt_tokens - 1, data.completion_tokens + 1
+    return (shared, min(grpo.rollouts, (data.row_tokens - shared) // own)) if data.shares_prompts else (0, 1)
+
+
+def pack_groups(
+    kept: Kept, *, row_tokens: int, micro_rows: int, microbatches: int, shares_prompts: bool
+) -> tuple[packing.Packed, int]:
+    """Pack every valid rollout whole; invalid ones leave no trace.
+
+    With `shares_prompts` the rollouts of a group stand as suffixes behind their prompt, which is stored once. A suffix
+    begins with the last token of the prompt: what that token predicts differs from rollout to rollout.
+
+    Args:
+      kept: groups with their advantages `[r]`.
+      row_tokens: length of a row.
+      micro_rows: rows of a microbatch.
+      microbatches: microbatches of the result; those that stay empty are padding.
+      shares_prompts: whether rollouts of a group may stand behind one prompt.
+
+    Returns:
+      Packed arrays `[microbatches, micro_rows, row_tokens]`, and how many microbatches hold anything.
+    """
+    tokens: list[np.ndarray] = []
+    per_token: dict[str, list[np.ndarray]] = {"weight": [], "advantage": [], "log_prob": []}
+    groups: list[packing.PrefixGroup] = []
+    for group, group_advantages in kept:
+        members = range(len(tokens), len(tokens) + int(group.is_valid.sum()))
+        groups.append(packing.PrefixGroup(members, prompt_length(group.rollouts) - 1))
+        for row in np.flatnonzero(group.is_valid):
+            is_sampled = np.asarray(group.rollouts.is_completion[row])
+            length = int(np.flatnonzero(is_sampled)[-1]) + 1
+            tokens.append(np.asarray(group.rollouts.tokens[row, :length]))
+            per_token["weight"].append(is_sampled[:length].astype(np.float32))
+            per_token["advantage"].append(np.where(is_sampled[:length], group_advantages[row], 0).astype(np.float32))
+            per_token["log_prob"].append(np.asarray(group.rollouts.log_prob[row, :length]))
+    return packing.pack_sequences(
+        tokens,
+        per_token,
+        row_tokens=row_tokens,
+        micro_rows=micro_rows,
+        microbatches=microbatches,
+        groups=groups if shares_prompts else None,
+    )
+
+
+def trained_tokens(kept: Kept) -> int:
+    """Count the tokens of valid rollouts, prompts included, each rollout's own whether or not it shares its prompt."""
+    lengths = [prompt_length(group.rollouts) + group.rollouts.is_completion.sum(axis=1) for group, _ in kept]
+    return sum(int(length[group.is_valid].sum()) for length, (group, _) in zip(lengths, kept, strict=True))
+
+
+def prompt_length(rollouts: Rollouts) -> int:
+    """Count the tokens of a group's prompt; raises ValueError where its rollouts have different ones."""
+    length = int(np.argmax(rollouts.is_completion.any(axis=0)))
+    prompts = rollouts.tokens[:, :length]
+    if (prompts != prompts[0]).any():
+        raise ValueError("rollouts of one group with different prompts: expected one prompt")
+    return length
+
+
+def group_metrics(groups: Sequence[Group], *, step: int) -> dict[str, float]:
+    """Describe the rollouts of a step: rewards and shares over the valid ones, faults, staleness, lengths."""
+    reward, is_valid, is_correct, is_fast = (
+        np.concatenate([getattr(group, name) for group in groups])
+        for name in ("reward", "is_valid", "is_correct", "is_fast")
+    )
+    valid = max(1, int(is_valid.sum()))
+    stale = [staleness(group, step=step) for group in groups]
+    return {
+        "reward": float(np.where(is_valid, reward, 0).sum() / valid),
+        "correct_share": float((is_correct & is_valid).sum() / valid),
+        "fast_share": float((is_fast & is_valid).sum() / valid),
+        "faults": int((~is_valid).sum()),
+        "staleness": float(np.mean(stale)),
+        "staleness_max": max(stale),
+        "completion_tokens": float(np.mean([group.rollouts.is_completion.sum(axis=1).mean() for group in groups])),
+    }

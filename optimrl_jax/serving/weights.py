@@ -13,7 +13,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model.pretrained.hugging_face import assemble_parameters
 from optimrl_jax.model.pretrained.names import HUGGING_FACE
 from optimrl_jax.serving.engine import Engine

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.simulator.configurations import STAGES, Configuration
 from optimrl_jax.simulator.diagnostics import DIAGNOSTICS, Correlation
 

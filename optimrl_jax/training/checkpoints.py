@@ -18,7 +18,7 @@ import orbax.checkpoint as ocp
 
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.distributed import multihost, sharding
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.settings import CheckpointSettings, ComputeSettings, ModelSettings, Network
 from optimrl_jax.training import workdir as workdir_lib

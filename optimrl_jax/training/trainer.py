@@ -15,8 +15,8 @@ from jaxtyping import Array, Float, Int
 from optimrl_jax.data.packing import Packed
 from optimrl_jax.distributed import multihost, sharding
 from optimrl_jax.model import decoder
-from optimrl_jax.model.cross_entropy import Sums
 from optimrl_jax.settings import MeshSettings
+from optimrl_jax.training.objectives import Sums
 
 Loss = Callable[[decoder.Params, Packed], tuple[Float[Array, ""], Sums]]
 

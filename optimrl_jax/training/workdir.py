@@ -14,9 +14,9 @@ import rich.table
 import tensorboardX
 
 from optimrl_jax import settings as settings_lib
-from optimrl_jax.errors import UserError
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import freeze, thaw
+from optimrl_jax.jobs.errors import UserError
 
 _LOG = logging.getLogger(__name__)
 POLICY_FILE = "policy.json"

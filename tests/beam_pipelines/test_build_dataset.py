@@ -17,8 +17,8 @@ import pytest
 
 from beam_pipelines import build_dataset, export_parquet, storage
 from beam_pipelines.runners import beam_runs
-from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import run_command
+from optimrl_jax.jobs.errors import UserError
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.corpora import read_rows, run_quietly, write_corpus, write_parquet
 

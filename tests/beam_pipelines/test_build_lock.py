@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from beam_pipelines.runners.build_lock import locked_directory
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 HOLDER = """
 import pathlib, sys, time

@@ -8,8 +8,8 @@ import pytest
 
 from beam_pipelines import build_dataset
 from beam_pipelines.commands import beam_options
-from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import run_command
+from optimrl_jax.jobs.errors import UserError
 
 
 @pytest.fixture(autouse=True)

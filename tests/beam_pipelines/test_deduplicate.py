@@ -9,7 +9,7 @@ from beam_pipelines import similarity
 from beam_pipelines.records import Problem
 from beam_pipelines.sources import evaluation_sets
 from beam_pipelines.stages.deduplicate import EvaluationSet, broken_quality_rule, deduplicate, evaluation_set
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from tests.beam_pipelines import planted
 
 SENTENCE = "the cook lays n plates on a long table and counts the guests who sit at each end before the soup is cold"

@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from beam_pipelines.sources.row_files import DamagedRow, find_row_files, make_blocks, read_block
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 
 def write_rows(path, numbers, *, row_group_size=17):

@@ -13,7 +13,7 @@ from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Label, Problem
 from beam_pipelines.sources.reading import tidy_problem
 from beam_pipelines.stages.python2 import is_python2
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.corpora import code_contests_rows, read_records, write_parquet
 

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from optimrl_jax.data.packing import Packed
-from optimrl_jax.grpo import loss
-from optimrl_jax.model import cross_entropy, decoder
+from optimrl_jax.model import decoder
 from optimrl_jax.planning import cost_model
 from optimrl_jax.settings import Network
+from optimrl_jax.training import objectives
 
-OBJECTIVE = functools.partial(loss.clipped_surrogate, temperature=1.0, epsilon_low=0.2, epsilon_high=0.25)
+OBJECTIVE = functools.partial(objectives.clipped_surrogate, temperature=1.0, epsilon_low=0.2, epsilon_high=0.25)
 
 
 def decode_bytes(model: Network, *, rows: int, own: float, prompts: int, prompt_tokens: int) -> float:
@@ -32,11 +32,11 @@ def decode_bytes(model: Network, *, rows: int, own: float, prompts: int, prompt_
 def loss_memory_share(*, tokens: int, vocabulary: int, width: int, chunk: int, dtype: jnp.dtype = jnp.float32) -> float:
     """Temporary memory of the chunked scores with their gradients over the bytes of dense float32 scores."""
 
-    def summed(found: cross_entropy.Scores, _: cross_entropy.PerToken) -> cross_entropy.Sums:
+    def summed(found: objectives.Scores, _: objectives.PerToken) -> objectives.Sums:
         return {"loss": found.log_prob.sum(), "entropy": found.entropy.sum()}
 
     def total(params: dict, hidden: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
-        sums = cross_entropy.chunked_objective(params, hidden, targets, {}, summed, temperature=1.0, chunk=chunk)
+        sums = objectives.chunked_objective(params, hidden, targets, {}, summed, temperature=1.0, chunk=chunk)
         return sums["loss"], sums["entropy"]
 
     shapes = (

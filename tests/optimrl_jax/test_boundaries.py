@@ -2,8 +2,8 @@
 
 import pytest
 
-from optimrl_jax.errors import SettingsError
 from optimrl_jax.jobs.checked_fields import freeze, thaw
+from optimrl_jax.jobs.errors import SettingsError
 from optimrl_jax.jobs.field_texts import field_texts, set_field
 from optimrl_jax.settings import Settings
 from optimrl_jax.simulator.settings import SimulatorSettings

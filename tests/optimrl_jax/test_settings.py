@@ -4,8 +4,8 @@ import pytest
 
 from configs import base
 from optimrl_jax import settings
-from optimrl_jax.errors import SettingsError
 from optimrl_jax.jobs.checked_fields import freeze, thaw
+from optimrl_jax.jobs.errors import SettingsError
 
 WRONG = [
     ("sandbox", "limit_s", -1.0, "sandbox.limit_s = -1.0: expected a positive number"),

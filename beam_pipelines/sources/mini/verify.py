@@ -18,8 +18,8 @@ from beam_pipelines.generators import harness
 from beam_pipelines.records import Generator, Label, Problem, Solution
 from beam_pipelines.sources.mini import mini_families
 from beam_pipelines.sources.mini.family import SPEED_CLASSES, ProblemFamily, iterate_instances, make_instance
-from optimrl_jax.errors import require
 from optimrl_jax.jobs import command_line
+from optimrl_jax.jobs.errors import require
 from sandbox.client import Client, connect
 from sandbox.protocol import Limits, RunRequest, RunResult, Suite, Verdict
 

@@ -7,8 +7,8 @@ missing one: a default in its place would load and then compute something else.
 import typing
 from collections.abc import Mapping
 
-from optimrl_jax.errors import SettingsError
 from optimrl_jax.jobs.checked_fields import freeze
+from optimrl_jax.jobs.errors import SettingsError
 from optimrl_jax.model import decoder
 from optimrl_jax.settings import ModelSettings
 

@@ -14,8 +14,8 @@ import tokenizers
 from gguf import quants
 
 from optimrl_jax.data import tokenizer as tokenizer_lib
-from optimrl_jax.errors import SettingsError, UserError
 from optimrl_jax.jobs.checked_fields import freeze
+from optimrl_jax.jobs.errors import SettingsError, UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import hugging_face
 from optimrl_jax.model.pretrained.hugging_face import stored_tensor

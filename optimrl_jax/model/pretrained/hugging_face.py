@@ -17,7 +17,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from optimrl_jax.errors import SettingsError, UserError
+from optimrl_jax.jobs.errors import SettingsError, UserError
 from optimrl_jax.jobs.files import write_json
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained.config import config_from_settings, settings_from_config

@@ -11,7 +11,7 @@ import jax
 
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.distributed import sharding
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import gguf, hugging_face
 from optimrl_jax.settings import ModelSettings

@@ -6,7 +6,7 @@ import pytest
 from optimrl_jax.actors.endpoint import LocalLearner
 from optimrl_jax.actors.supervisor import ActorsLostError
 from optimrl_jax.distributed.placement import Placement
-from optimrl_jax.errors import SettingsError, UserError
+from optimrl_jax.jobs.errors import SettingsError, UserError
 from optimrl_jax.rollout.groups import unstack_groups
 from tests.optimrl_jax.actors import job
 from tests.optimrl_jax.grpo.stored import Stopped, StoredExecutor

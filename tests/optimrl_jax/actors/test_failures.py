@@ -18,7 +18,7 @@ import orbax.checkpoint as ocp
 import pytest
 
 from optimrl_jax.actors.rollout_worker import RolloutWorker
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.rollout import execution
 from optimrl_jax.rollout.actor import Actor, Sampler
 from optimrl_jax.settings import SandboxSettings

@@ -11,7 +11,7 @@ from optimrl_jax.actors.rpc import LearnerLostError, RpcClient, RpcServer
 from optimrl_jax.actors.weight_store import WeightStore
 from optimrl_jax.actors.work_queue import RunEndedError, WorkQueue, WrongGroupsError
 from optimrl_jax.distributed import codec
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.rollout.groups import QueueTimeoutError, stack_groups
 from tests.optimrl_jax.actors import job
 from tests.optimrl_jax.grpo.groups import SETTINGS, copied_params, group

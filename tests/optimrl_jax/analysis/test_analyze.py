@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from optimrl_jax import analyze
-from optimrl_jax.errors import EXIT_USER_ERROR
 from optimrl_jax.evaluation import records
+from optimrl_jax.jobs.errors import EXIT_USER_ERROR
 from tests.optimrl_jax.analysis import planted
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from optimrl_jax.arrays import TestKind
 from optimrl_jax.data.benchmark import read_benchmark
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 LINE = {"id": "a", "statement": "Add.", "tests": [{"input": "1 2\n", "output": "3\n"}], "difficulty": "hard"}
 

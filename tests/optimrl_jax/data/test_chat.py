@@ -5,7 +5,7 @@ import pytest
 
 from optimrl_jax.data import chat, prompts, tokenizer
 from optimrl_jax.data.answers import program_of
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from tests.optimrl_jax.data import conversations
 
 TEMPLATE = chat.chat_template_of({"chat_template": conversations.CHATML, "eos_token": {"content": "<|endoftext|>"}})

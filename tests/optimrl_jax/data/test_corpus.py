@@ -4,8 +4,8 @@ import pytest
 
 from optimrl_jax.data import tokenizer
 from optimrl_jax.data.corpus import corpus_of_dataset, corpus_of_mix, sft_microbatches
-from optimrl_jax.errors import SettingsError, UserError
 from optimrl_jax.jobs.checked_fields import freeze
+from optimrl_jax.jobs.errors import SettingsError, UserError
 from optimrl_jax.settings import Settings
 from tests.optimrl_jax.data import conversations
 

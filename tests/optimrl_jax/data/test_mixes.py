@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax.data import chat, mixes
-from optimrl_jax.errors import SettingsError, UserError
+from optimrl_jax.jobs.errors import SettingsError, UserError
 from tests.optimrl_jax.data import conversations
 
 

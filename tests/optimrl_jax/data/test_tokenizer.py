@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimrl_jax.data import tokenizer
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 
 TEXTS = ["for i in range(n):\n    total += a[i]\nprint(total)\n", "Read n numbers and print their sum.\n"] * 3
 TRAINED = tokenizer.train_tokenizer(TEXTS, 360)

@@ -18,11 +18,10 @@ import pytest
 from optimrl_jax import arrays, settings, sft
 from optimrl_jax.data.corpus import corpus_of_mix
 from optimrl_jax.distributed import multihost
-from optimrl_jax.errors import EXIT_USER_ERROR, SettingsError
-from optimrl_jax.grpo import loss
 from optimrl_jax.jobs.checked_fields import freeze
+from optimrl_jax.jobs.errors import EXIT_USER_ERROR, SettingsError
 from optimrl_jax.model import decoder
-from optimrl_jax.training import checkpoints
+from optimrl_jax.training import checkpoints, objectives
 from tests.optimrl_jax.actors import job
 from tests.optimrl_jax.data import conversations
 from tests.optimrl_jax.distributed import sharer
@@ -74,7 +73,7 @@ def test_a_job_of_two_processes_takes_the_examples_of_one_and_resumes(place):
     taken = corpus_of_mix(place / "sft", own)
     packed, used = sft.pack_examples(next(taken.stream).examples, most=taken.microbatches, data=own.data)
     params = decoder.initial_params(policy.settings, arrays.stream_key(own.seed, "parameters"))
-    total = jax.jit(functools.partial(loss.supervised, settings=policy.settings))
+    total = jax.jit(functools.partial(objectives.supervised, settings=policy.settings))
     parts = [total(params, jax.tree.map(lambda x, index=index: x[index], packed))[1] for index in range(used)]
     expected = sum(part["loss"] for part in parts) / sum(part["tokens"] for part in parts)
     np.testing.assert_allclose(lines[0]["loss"], expected, rtol=1e-4)

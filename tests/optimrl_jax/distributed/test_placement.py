@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax.distributed.placement import Placement, device_sets
-from optimrl_jax.errors import SettingsError
+from optimrl_jax.jobs.errors import SettingsError
 from optimrl_jax.settings import ActorSettings, MeshSettings
 
 

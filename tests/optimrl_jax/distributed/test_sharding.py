@@ -25,7 +25,7 @@ from optimrl_jax.rollout.actor import Sampler
 from optimrl_jax.training import checkpoints
 from optimrl_jax.model.generation import sampling
 from optimrl_jax.settings import DataSettings, MeshSettings
-from optimrl_jax.errors import SettingsError
+from optimrl_jax.jobs.errors import SettingsError
 from tests.optimrl_jax.grpo.groups import SETTINGS, copied_params, group
 from tests.optimrl_jax.model import tiny
 

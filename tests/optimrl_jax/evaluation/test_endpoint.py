@@ -2,8 +2,8 @@
 
 import pytest
 
-from optimrl_jax.errors import UserError
 from optimrl_jax.evaluation.endpoint import Answer, PolicyEndpoint, Question
+from optimrl_jax.jobs.errors import UserError
 from tests.optimrl_jax.evaluation.endpoint import completion, scripted
 
 

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from optimrl_jax.errors import UserError
 from optimrl_jax.evaluation import records
+from optimrl_jax.jobs.errors import UserError
 from tests.optimrl_jax.records import ragged, record
 
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from optimrl_jax.grpo.batches import advantages
+from optimrl_jax.rollout.groups import advantages
 
 
 def found(reward, lengths, valid=None, dtype=np.float32):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optimrl_jax.grpo import batches
+from optimrl_jax.rollout import groups as groups_lib
 from tests.optimrl_jax.grpo.groups import group
 
 MIXED = (1.0, -1.0, 0.0, 1.0)
@@ -12,22 +12,22 @@ MIXED = (1.0, -1.0, 0.0, 1.0)
 def test_stale_invalid_and_flat_groups_are_dropped_and_counted():
     faulted = group(3, reward=MIXED)._replace(is_valid=np.array([True, False, False, False]))
     groups = [group(0, reward=MIXED), group(1, reward=(0.1,) * 4), group(2, version=-31, reward=MIXED), faulted]
-    kept, dropped = batches.select_informative(groups, step=0, max_staleness=30)
+    kept, dropped = groups_lib.select_informative(groups, step=0, max_staleness=30)
     assert [int(one.problem) for one, _ in kept] == [0]
     assert dropped == {"stale_share": 0.25, "invalid_share": 0.25, "zero_advantage_share": 0.25}
 
 
 def test_a_group_as_old_as_the_limit_is_still_fresh():
-    kept, _ = batches.select_informative([group(0, version=0, reward=MIXED)], step=30, max_staleness=30)
+    kept, _ = groups_lib.select_informative([group(0, version=0, reward=MIXED)], step=30, max_staleness=30)
     assert len(kept) == 1
-    kept, _ = batches.select_informative([group(0, version=0, reward=MIXED)], step=31, max_staleness=30)
+    kept, _ = groups_lib.select_informative([group(0, version=0, reward=MIXED)], step=31, max_staleness=30)
     assert not kept
 
 
 def test_packed_rows_hold_the_sampled_ids_with_their_log_probs_and_no_masked_rollout():
     one = group(5, reward=MIXED)._replace(is_valid=np.array([True, True, False, True]))
-    kept, _ = batches.select_informative([one], step=0, max_staleness=30)
-    packed, used = batches.pack_groups(kept, row_tokens=16, micro_rows=8, microbatches=1, shares_prompts=True)
+    kept, _ = groups_lib.select_informative([one], step=0, max_staleness=30)
+    packed, used = groups_lib.pack_groups(kept, row_tokens=16, micro_rows=8, microbatches=1, shares_prompts=True)
     assert used == 1
     weight = packed.per_token["weight"] > 0
     sampled = one.rollouts.is_completion[one.is_valid]
@@ -41,13 +41,13 @@ def test_rollouts_of_one_group_with_different_prompts_are_a_mistake():
     tokens = one.rollouts.tokens.copy()
     tokens[1, 0] += 1
     with pytest.raises(ValueError, match="different prompts"):
-        batches.prompt_length(one.rollouts._replace(tokens=tokens))
-    assert batches.prompt_length(one.rollouts) == 3
+        groups_lib.prompt_length(one.rollouts._replace(tokens=tokens))
+    assert groups_lib.prompt_length(one.rollouts) == 3
 
 
 def test_figures_count_faults_and_ignore_what_they_earned():
     one = group(0, reward=MIXED)._replace(is_valid=np.array([True, True, True, False]))
-    found = batches.group_metrics([one], step=2)
+    found = groups_lib.group_metrics([one], step=2)
     assert found["faults"] == 1
     assert np.isclose(found["reward"], 0)
     assert np.isclose(found["correct_share"], 2 / 3)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from optimrl_jax import arrays
-from optimrl_jax.errors import UserError
 from optimrl_jax.integrations import SpeedReward, reward_function
 from optimrl_jax.jobs.checked_fields import freeze
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.rollout import execution
 from optimrl_jax.settings import Settings
 from tests.optimrl_jax import records

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from optimrl_jax.errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
 from optimrl_jax.jobs import command_line
+from optimrl_jax.jobs.errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
 from optimrl_jax.jobs.field_texts import field_texts
 from optimrl_jax.settings import Settings
 

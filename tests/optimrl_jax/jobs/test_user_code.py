@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax.data import prompts
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.user_code import load_function
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.execution import CandidateRun

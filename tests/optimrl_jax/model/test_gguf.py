@@ -9,7 +9,7 @@ import pytest
 
 from optimrl_jax.data import prompts
 from optimrl_jax.data import tokenizer as tokenizer_lib
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import gguf, hugging_face, published
 from optimrl_jax.model.pretrained.names import GGUF, stored_parameters

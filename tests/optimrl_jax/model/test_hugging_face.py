@@ -17,7 +17,7 @@ import safetensors.numpy
 from jax.sharding import Mesh, NamedSharding
 
 from optimrl_jax.distributed import sharding
-from optimrl_jax.errors import SettingsError, UserError
+from optimrl_jax.jobs.errors import SettingsError, UserError
 from optimrl_jax.model import decoder, kv_cache
 from optimrl_jax.model.generation import sampling
 from optimrl_jax.model.pretrained import hugging_face

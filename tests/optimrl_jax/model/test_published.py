@@ -13,8 +13,8 @@ import tokenizers
 from optimrl_jax import sft, train
 from optimrl_jax.data import dataset
 from optimrl_jax.data import tokenizer as tokenizer_lib
-from optimrl_jax.errors import UserError
 from optimrl_jax.jobs.command_line import Job
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model.pretrained import hugging_face, published
 from optimrl_jax.settings import ComputeSettings, DataSettings, Network, Settings, SftSettings
 from optimrl_jax.training import checkpoints

@@ -8,9 +8,9 @@ import jax
 import pytest
 
 from optimrl_jax.distributed import sharding
-from optimrl_jax.errors import EXIT_USER_ERROR
 from optimrl_jax.grpo import loop
 from optimrl_jax.jobs import command_line
+from optimrl_jax.jobs.errors import EXIT_USER_ERROR
 from optimrl_jax.model import decoder
 from optimrl_jax.planning import cost_model, dry_run
 from optimrl_jax.settings import MeshSettings, ModelSettings, Settings

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from optimrl_jax.data import prompts
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model.generation import sampling
 from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.rollout.engine_client import EngineSampler, push_hook, push_weights

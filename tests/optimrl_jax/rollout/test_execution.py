@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from optimrl_jax.arrays import STATUS_OF_VERDICT, Status, TestKind
-from optimrl_jax.errors import SettingsError, UserError
 from optimrl_jax.jobs.checked_fields import freeze
+from optimrl_jax.jobs.errors import SettingsError, UserError
 from optimrl_jax.rollout import execution
 from optimrl_jax.settings import SandboxSettings
 from sandbox import protocol

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from optimrl_jax import show_rollouts
-from optimrl_jax.errors import UserError
-from optimrl_jax.grpo import batches
+from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout import journal
 from optimrl_jax.rollout.execution import CandidateRun
 from tests.optimrl_jax.grpo.groups import group
@@ -19,7 +19,7 @@ def write(workdir, *, batch=0, rewards=REWARDS, name="p/one"):
     one = group(0, reward=rewards)._replace(batch=np.int32(batch))
     seconds = [0.4, 0.1, 0.2, 0.3]
     runs = [CandidateRun(np.array([0, 1], np.int8), np.array([s, 0.0], np.float32)) for s in seconds]
-    with journal.RolloutJournal(workdir / journal.FOLDER, batches.advantages) as book:
+    with journal.RolloutJournal(workdir / journal.FOLDER, groups_lib.advantages) as book:
         book.add(
             one,
             problem=name,
@@ -35,7 +35,7 @@ def test_rows_hold_what_was_sampled_and_what_became_of_it(tmp_path):
     one = write(tmp_path)
     rows = journal.read_rollouts(tmp_path / journal.FOLDER)
     lengths = one.rollouts.is_completion.sum(axis=1)
-    expected = np.asarray(batches.advantages(one.reward, lengths, one.is_valid))
+    expected = np.asarray(groups_lib.advantages(one.reward, lengths, one.is_valid))
     np.testing.assert_allclose([row["advantage"] for row in rows], expected, rtol=1e-6)
     assert [row["reward"] for row in rows] == list(REWARDS)
     assert [row["is_cut"] for row in rows] == [False, True, False, False]

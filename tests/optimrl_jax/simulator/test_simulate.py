@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from optimrl_jax import simulate
-from optimrl_jax.errors import EXIT_USER_ERROR
 from optimrl_jax.jobs import command_line
+from optimrl_jax.jobs.errors import EXIT_USER_ERROR
 from optimrl_jax.simulator import diagnostics, report
 from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.settings import SimulatorSettings

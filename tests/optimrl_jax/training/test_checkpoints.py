@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from optimrl_jax.errors import UserError
 from optimrl_jax.grpo.loop import Learner
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.settings import CheckpointSettings
 from optimrl_jax.training import checkpoints
 from tests.optimrl_jax.grpo.groups import SETTINGS, copied_params, group

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from optimrl_jax.errors import UserError
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.settings import GrpoSettings, MeshSettings, SandboxSettings, Settings
 from optimrl_jax.training import workdir
 

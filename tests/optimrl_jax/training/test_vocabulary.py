@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from optimrl_jax.model import cross_entropy
+from optimrl_jax.training import objectives
 from tests.benchmarks.model_costs import loss_memory_share
 
 TABLES = {"tied": lambda draw: {"embedding": draw(11, 6)}, "untied": lambda draw: {"unembedding": draw(6, 11)}}
@@ -24,7 +24,7 @@ def inputs_of(s: int, t: int, *, table: str, seed: int) -> tuple:
     return TABLES[table](draw), draw(s, t, 6), source.integers(0, 11, (s, t)), {"weight": weight}
 
 
-def objective(found: cross_entropy.Scores, known: cross_entropy.PerToken) -> cross_entropy.Sums:
+def objective(found: objectives.Scores, known: objectives.PerToken) -> objectives.Sums:
     """A curved loss of the log-probabilities; the other sums tell the scores of single tokens apart."""
     weight = known["weight"]
     return {
@@ -37,7 +37,7 @@ def objective(found: cross_entropy.Scores, known: cross_entropy.PerToken) -> cro
 @functools.partial(jax.jit, static_argnames=("chunk", "temperature", "summed"))
 def value_and_grads(params, hidden, targets, known, *, chunk, temperature, summed=objective):
     def total(params, hidden):
-        of = functools.partial(cross_entropy.chunked_objective, chunk=chunk) if chunk else cross_entropy.dense_objective
+        of = functools.partial(objectives.chunked_objective, chunk=chunk) if chunk else objectives.dense_objective
         sums = of(params, hidden, targets, known, summed, temperature=temperature)
         # Half of it, so that a gradient that forgets what stands behind the loss is seen.
         return 0.5 * sums["loss"] + sums["entropy"], sums
@@ -46,7 +46,7 @@ def value_and_grads(params, hidden, targets, known, *, chunk, temperature, summe
     return sums, grads
 
 
-def scores_of(params, hidden, *, chunk) -> cross_entropy.Sums:
+def scores_of(params, hidden, *, chunk) -> objectives.Sums:
     """Log-probability of word 0 and entropy, over all tokens."""
     targets, known = np.zeros(hidden.shape[:2], int), {"weight": np.ones(hidden.shape[:2], np.float32)}
     return value_and_grads(params, hidden, targets, known, chunk=chunk, temperature=0.7)[0]
@@ -67,7 +67,7 @@ def test_chunks_equal_the_dense_sums_with_their_gradients(t, chunk, table):
     expected, expected_grads = value_and_grads(*inputs, chunk=0, temperature=0.7)
     for one, other in zip(jax.tree.leaves((found, grads)), jax.tree.leaves((expected, expected_grads)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
-    undifferentiated = cross_entropy.chunked_objective(*inputs, objective, temperature=0.7, chunk=chunk)
+    undifferentiated = objectives.chunked_objective(*inputs, objective, temperature=0.7, chunk=chunk)
     np.testing.assert_allclose(undifferentiated["log_prob"], expected["log_prob"], rtol=1e-4, atol=1e-4)
 
 

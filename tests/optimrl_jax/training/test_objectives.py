@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from optimrl_jax.grpo import batches, loss
+from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.settings import ComputeSettings, Network
+from optimrl_jax.training import objectives
 from tests.benchmarks.model_costs import compiled_update, growth_exponent, temporary_bytes
 from tests.optimrl_jax.grpo.groups import copied_params, group
 from tests.optimrl_jax.model import tiny
@@ -16,7 +17,7 @@ LOW, HIGH = 0.2, 0.25
 OBJECTIVE = jax.jit(
     jax.value_and_grad(
         functools.partial(
-            loss.clipped_surrogate, settings=tiny.SETTINGS, temperature=1.0, epsilon_low=LOW, epsilon_high=HIGH
+            objectives.clipped_surrogate, settings=tiny.SETTINGS, temperature=1.0, epsilon_low=LOW, epsilon_high=HIGH
         ),
         has_aux=True,
     )
@@ -31,8 +32,8 @@ def moved(by: float = 0.02) -> dict:
 
 
 def packed_rows(groups, *, row_tokens: int = 16, rows: int = 8, shares_prompts: bool = True):
-    kept, _ = batches.select_informative(groups, step=0, max_staleness=30)
-    packed, _ = batches.pack_groups(
+    kept, _ = groups_lib.select_informative(groups, step=0, max_staleness=30)
+    packed, _ = groups_lib.pack_groups(
         kept, row_tokens=row_tokens, micro_rows=rows, microbatches=1, shares_prompts=shares_prompts
     )
     return jax.tree.map(lambda x: x[0], packed), kept
@@ -84,7 +85,7 @@ def test_the_sampling_policy_itself_has_ratio_one_and_a_moved_one_has_not():
 CORRECTED = jax.jit(
     jax.value_and_grad(
         functools.partial(
-            loss.clipped_surrogate, settings=tiny.SETTINGS, temperature=1.0, epsilon_low=LOW, epsilon_high=HIGH,
+            objectives.clipped_surrogate, settings=tiny.SETTINGS, temperature=1.0, epsilon_low=LOW, epsilon_high=HIGH,
             importance_cap=1.02,
         ),
         has_aux=True,
@@ -133,7 +134,7 @@ def test_a_fully_masked_batch_has_loss_zero_and_no_gradient():
 @functools.cache
 def lean(remat: str):
     own = Network.of(tiny.SETTINGS, ComputeSettings(**LEAN, remat=remat))
-    plain = functools.partial(loss.clipped_surrogate, temperature=1.0, epsilon_low=LOW, epsilon_high=HIGH)
+    plain = functools.partial(objectives.clipped_surrogate, temperature=1.0, epsilon_low=LOW, epsilon_high=HIGH)
     return jax.jit(jax.value_and_grad(functools.partial(plain, settings=own), has_aux=True))
 
 
