@@ -34,7 +34,17 @@ NO_WAIT_S = 0.0
 
 
 class Learner:
-    """Learns from groups. `step` counts the batches it has taken, whether or not they moved the weights."""
+    """Turns groups of rollouts into updates of the policy.
+
+    Args:
+      params: the policy to start from; copied.
+      model: network of the policy.
+      settings: those of the whole job.
+
+    Attributes:
+      step: batches taken so far, whether or not they moved the weights.
+      trainer: the training state and its compiled update.
+    """
 
     def __init__(self, params: decoder.Params, model: Network, settings: Settings) -> None:
         grpo, data = settings.grpo, settings.data
@@ -57,10 +67,20 @@ class Learner:
         )
 
     def learn(self, groups: Sequence[Group]) -> dict[str, float]:
-        """Take one step on groups, the same ones in every process, and return its figures.
+        """Take one step on the groups of a batch and return its figures.
 
         Groups that are stale, have fewer than two valid rollouts or only zero advantages are dropped and counted; where
         none is left, the weights stay and the step counts all the same.
+
+        Args:
+          groups: at least one; the same ones, in the same order, in every process.
+
+        Returns:
+          Figures by name: those of `group_metrics`, the shares of dropped groups and, where anything was trained on,
+          the loss (App. F, Eq. 38) and its parts for each trained token.
+
+        Raises:
+          DivergedError: after `grpo.most_skipped` updates in a row without a finite gradient.
         """
         kept, dropped = groups_lib.select_informative(groups, step=self.step, max_staleness=self._grpo.max_staleness)
         found = {
@@ -89,7 +109,16 @@ class Learner:
 
 
 def objective(model: Network, grpo: GrpoSettings, *, importance_cap: float = 0.0) -> trainer.Loss:
-    """Return the clipped surrogate (App. F, Eq. 38) with the numbers of the recipe."""
+    """Return the clipped surrogate (App. F, Eq. 38) with the numbers of the recipe.
+
+    Args:
+      model: network of the policy.
+      grpo: temperature and clip range.
+      importance_cap: see `objectives.clipped_surrogate`; 0 where the policy samples its rollouts itself.
+
+    Returns:
+      A loss of (params, packed rows), for `trainer.Trainer`.
+    """
     return functools.partial(
         objectives.clipped_surrogate,
         settings=model,
@@ -101,10 +130,21 @@ def objective(model: Network, grpo: GrpoSettings, *, importance_cap: float = 0.0
 
 
 class RolloutSource(typing.Protocol):
-    """Where the groups of a run come from. `state` and `restore` exchange trees of arrays and plain metadata."""
+    """Where the groups of a run come from.
+
+    `state(step=)` returns trees of arrays and plain metadata for a checkpoint, from which `restore` goes on; `close`
+    ends whatever the source has started.
+    """
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
-        """The groups of one step that are this process's (`processes.own_places`), and how they came about."""
+        """Take this process's groups of one step (`multihost.process_places`).
+
+        Args:
+          step: optimizer steps taken so far.
+
+        Returns:
+          The groups, and figures of how they came about, such as seconds of sampling.
+        """
 
     def update_weights(self, params: decoder.Params, version: int) -> None:
         """Sample with these weights from now on; they are copied, because the caller donates its own afterwards.
@@ -123,8 +163,15 @@ class TrainingLoop:
     """A rollout source and a learner, with their common state in checkpoints.
 
     Each of several processes has a source of its own, which gives its share of the groups of a step; all learn from all
-    groups. `measured_under` names the calibrations of the dataset's durations: a run that goes on under other ones logs
-    a warning.
+    groups. Building the loop restores the newest checkpoint of the workdir, if there is one.
+
+    Args:
+      source: where groups come from; closed at the end of `run`.
+      learner: at its first step.
+      workdir: that of the job, for checkpoints and metrics.
+      settings: the recipe.
+      measured_under: calibrations of the dataset's durations; a run that goes on under other ones logs a warning.
+      kept: which checkpoints stay on disk.
     """
 
     def __init__(
@@ -146,9 +193,14 @@ class TrainingLoop:
         self._metrics = workdir_lib.MetricsWriter(multihost.process_directory(workdir), first_step=learner.step)
 
     def run(self) -> dict[str, float]:
-        """Train to the last step and return the figures of the job.
+        """Train to the last step.
 
-        Raises UserError where the last checkpoint cannot be written.
+        Returns:
+          The figures of the last step, with "steps" and "wall_s", the seconds of all starts together.
+
+        Raises:
+          UserError: if the last checkpoint cannot be written.
+          DivergedError: after `grpo.most_skipped` updates in a row without a finite gradient.
         """
         figures: dict[str, float] = {}
         steps = self._settings.steps
@@ -218,10 +270,15 @@ class TrainingLoop:
 
 
 class SyncRollouts:
-    """The actor fills the queue, then the learner empties it: no result depends on how fast either is.
+    """A rollout source in which actor and learner take turns: no result depends on how fast either is.
 
-    `stream` yields the problems of a whole step. Each of several processes takes those at its own places and samples
-    for them what a single process would have sampled.
+    The actor fills a queue of `grpo.ahead + 1` batches, then the learner takes one of them. Each of several processes
+    takes the problems at its own places and samples for them what a single process would have sampled.
+
+    Args:
+      actor: samples and judges in this thread.
+      stream: yields the problem indices of a whole step.
+      settings: the recipe.
     """
 
     def __init__(self, actor: Actor, *, stream: grain.DatasetIterator, settings: GrpoSettings) -> None:
@@ -232,6 +289,7 @@ class SyncRollouts:
         self._batch = 0
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
+        """Sample up to `grpo.ahead` batches beyond `step`, then take this process's groups of the step."""
         timings: dict[str, float] = {}
         while self._batch <= step + self._settings.ahead:
             problems, places = next(self._stream), multihost.process_places(self._batch, self._settings.problems)
@@ -245,9 +303,12 @@ class SyncRollouts:
         return groups, {**timings, "queue_depth": len(self._queue)}
 
     def update_weights(self, params: decoder.Params, version: int) -> None:
+        """Give the actor a copy of the weights, on the devices of this process."""
         self._actor.update_weights(jax.tree.map(jnp.copy, multihost.process_copy(params)), version=version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
+        """Return the waiting groups of all processes, the actor's weights where they lag behind, and the stream's
+        position."""
         lags = self._actor.version != step
         waiting = [part.arrays for part in multihost.all_gather_states(self._queue.contents() or {}, {})]
         actor = multihost.to_host_replicated(self._actor.params) if lags else None
@@ -255,6 +316,11 @@ class SyncRollouts:
         return {"actor": actor, "queue": groups_lib.concatenate_groups(waiting)}, metadata
 
     def restore(self, arrays: dict[str, typing.Any], metadata: dict[str, typing.Any]) -> None:
+        """Go on where `state` was taken, with any number of processes.
+
+        Raises:
+          UserError: if the checkpoint is one of an asynchronous run.
+        """
         if "shares" in metadata:
             raise UserError("actors.count = 0: expected at least 1, as in the checkpoints of this workdir")
         self.update_weights(arrays.get("actor") or arrays["params"], metadata["version"])
@@ -278,7 +344,7 @@ class SyncRollouts:
 
 
 def all_gather_groups(groups: list[Group]) -> list[Group]:
-    """Gather the groups of all processes, in every one of them, in the order of their ids."""
+    """Gather the groups of all processes in every one of them, in the order of their ids."""
     if multihost.process_index_and_count()[1] == 1:
         return groups
     states = multihost.all_gather_states(groups_lib.stack_groups(groups) if groups else {}, {})

@@ -35,7 +35,13 @@ SAMPLER_ROWS = 128
 
 
 class SampledProgram(typing.NamedTuple):
-    """A program that a policy wrote: the tokens of its whole completion (-1 unknown), and whether they ran out."""
+    """A program that a policy wrote.
+
+    Attributes:
+      program: its text.
+      tokens: length of the whole completion; -1 where it is unknown.
+      is_cut: whether the completion ran out of room before its end token.
+    """
 
     program: str
     tokens: int = -1
@@ -43,7 +49,7 @@ class SampledProgram(typing.NamedTuple):
 
 
 class Executes(typing.Protocol):
-    """What the actor needs of `execution.Executor`."""
+    """What the actor needs of `execution.Executor`; see its `execute`."""
 
     def execute(
         self, attempts: Sequence[tuple[ProblemRecord, str]], *, kinds: Collection[int], stops_early: bool
@@ -51,7 +57,7 @@ class Executes(typing.Protocol):
 
 
 class Sampler:
-    """Programs as text from a policy, all through one compiled shape."""
+    """Samples completions and programs from a policy at `temperature`, all through one compiled shape."""
 
     def __init__(self, policy: Policy, data: DataSettings, temperature: float) -> None:
         self._policy = policy
@@ -59,15 +65,16 @@ class Sampler:
         self._temperature = temperature
 
     def sample(self, statements: Sequence[str], samples: int, *, seed: int) -> list[list[str]]:
-        """Sample programs as text, `samples` for each statement; the same seed gives the same programs."""
+        """Sample programs as text, `samples` for each statement; the same seed gives the same programs.
+
+        Raises:
+          UserError: if the prompt of a statement is longer than `data.prompt_tokens`.
+        """
         found = self.sample_programs(statements, samples, seed=seed)
         return [[sampled.program for sampled in of_statement] for of_statement in found]
 
     def sample_programs(self, statements: Sequence[str], samples: int, *, seed: int) -> list[list[SampledProgram]]:
-        """Sample `samples` programs for each statement, with the length of their completions.
-
-        Raises UserError for a statement that is longer than `data.prompt_tokens`.
-        """
+        """Sample programs like `sample`, with the length of their completions and whether they were cut."""
         tokenizer = self._policy.tokenizer
         ids = [prompts.encode_prompt(tokenizer, statement, self._data) for statement in statements]
         for index, prompt in enumerate(ids):
@@ -102,7 +109,16 @@ class Sampler:
         return [SampledProgram(*row) for row in zip(*columns, strict=True)]
 
     def complete(self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array) -> sampling.Completions:
-        """Completions (NumPy) of prompts given as token ids; one random key for each of the rows."""
+        """Sample completions of prompts given as token ids; the rows of one prompt are neighbours.
+
+        Args:
+          prompt_ids: int32 `[p]` token ids of each prompt, at most `data.prompt_tokens`.
+          samples: completions for each prompt.
+          keys: `[b * samples]` random keys, one for each row.
+
+        Returns:
+          Completions (NumPy) of `b * samples` rows, cut at the first stop text.
+        """
         steps = self._data.completion_tokens
         if self._data.slots:
             finished = self.stream(prompt_ids, samples, keys=keys)
@@ -130,7 +146,7 @@ class Sampler:
     def stream(
         self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array
     ) -> Iterator[continuous.FinishedRollout]:
-        """The completions that `complete` gives, one by one as they end; needs `data.slots`."""
+        """Yield what `complete` samples, each completion as it ends; needs `data.slots`."""
         grouped, params = keys.reshape(len(prompt_ids), samples), self._policy.params
         shares = sharding.row_shares(params)
         slots = -(-self._data.slots // shares) * shares
@@ -153,9 +169,9 @@ class Sampler:
 
 
 class SampledBatch(typing.NamedTuple):
-    """Rollouts that have not been judged: completions of `problems`, neighbours of one problem together.
+    """Rollouts that have not been judged: the `completions` of `problems`, those of one problem side by side.
 
-    `places` says where in their batch they stand.
+    `places` says where in their batch the problems stand, `version` which policy sampled them.
     """
 
     problems: tuple[int, ...]
@@ -166,7 +182,16 @@ class SampledBatch(typing.NamedTuple):
 
 
 class Actor:
-    """Holds the weights it was last sent and turns problems into groups of judged rollouts."""
+    """Turns problems into groups of judged rollouts with the weights that it was last sent.
+
+    Args:
+      policy: the policy to start from; its weights may be shapes alone if `update_weights` comes first.
+      records: the problems, by whose index rollouts are asked for.
+      executor: runs the programs.
+      judge: computes rewards.
+      settings: those of the whole job.
+      rollout_journal: gets every judged rollout; None for none.
+    """
 
     def __init__(
         self,
@@ -191,27 +216,38 @@ class Actor:
 
     @property
     def params(self) -> decoder.Params:
+        """The weights that the actor samples with."""
         return self._policy.params
 
     def update_weights(self, params: decoder.Params, version: int) -> None:
-        """Takes over new weights; rollouts sampled from now on carry `version`."""
+        """Replace the weights; rollouts sampled from now on carry `version`."""
         self._policy = dataclasses.replace(self._policy, params=params)
         self.version, self._pushed = version, None
 
     def produce(
         self, problems: Sequence[int], *, batch: int, timings: dict[str, float], places: Sequence[int] = ()
     ) -> list[Group]:
-        """One group for each problem index; `batch` numbers the call and picks its random streams.
+        """Sample, execute and judge the rollouts of problems: `generate`, then `judge`.
 
-        Where the problems are but a part of a batch, `places` are theirs in the whole: they get the rollouts that they
-        would get there. Adds the seconds of its parts to `timings`.
+        Args:
+          problems: indices of the problems.
+          batch: number of the call; picks its random streams.
+          timings: gets the seconds of "generate_s", "execute_s" and "judge_s" added.
+          places: where the problems stand in their batch, if they are only a part of it: they get the rollouts that
+            they would get in the whole. Empty: 0, 1, ...
+
+        Returns:
+          One group for each problem, in order.
+
+        Raises:
+          UserError: from an engine that samples elsewhere.
         """
         return self.judge(self.generate(problems, batch=batch, timings=timings, places=places), timings=timings)
 
     def generate(
         self, problems: Sequence[int], *, batch: int, timings: dict[str, float], places: Sequence[int] = ()
     ) -> SampledBatch:
-        """The first half of `produce`, on the accelerator: the rollouts of each problem."""
+        """Sample the rollouts of each problem: the first half of `produce`, on the accelerator."""
         samples = self._settings.grpo.rollouts
         sampler = self._sampler()
         places = tuple(places or range(len(problems)))
@@ -237,7 +273,10 @@ class Actor:
         self._pushed = self.version
 
     def judge(self, sampled: SampledBatch, *, timings: dict[str, float]) -> list[Group]:
-        """The second half of `produce`, in the sandbox: needs none of the weights, so that the next half may begin."""
+        """Execute and judge sampled rollouts: the second half of `produce`, in the sandbox.
+
+        Needs none of the weights, so that the next `generate` may run meanwhile.
+        """
         samples, completions = self._settings.grpo.rollouts, sampled.completions
         asked = [self._prompts[problem] for problem in sampled.problems]
         programs = extract_programs(completions, self._policy.tokenizer, asked, self._settings.data)
@@ -283,7 +322,11 @@ def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
 
 
 def pad_prompts(prompt_ids: Sequence[np.ndarray], length: int, *, pad: int) -> tuple[np.ndarray, np.ndarray]:
-    """Prompts padded on the right to one length, and the mask of their real tokens."""
+    """Pad prompts on the right to `length` tokens; none may be longer.
+
+    Returns:
+      Tokens int32 `[b, length]`, and the mask `[b, length]` of the real ones.
+    """
     tokens = np.full((len(prompt_ids), length), pad, np.int32)
     for row, ids in enumerate(prompt_ids):
         tokens[row, : len(ids)] = ids
@@ -294,7 +337,14 @@ def pad_prompts(prompt_ids: Sequence[np.ndarray], length: int, *, pad: int) -> t
 def extract_programs(
     completions: sampling.Completions, tokenizer: Tokenizer, prompt_ids: Sequence[np.ndarray], data: DataSettings
 ) -> list[str]:
-    """Return the program in each completion, equally many of each prompt, those of one prompt side by side."""
+    """Extract the program from each completion.
+
+    Args:
+      completions: `[r, t]`, equally many rows for each prompt, those of one prompt side by side.
+      tokenizer: that of the policy.
+      prompt_ids: token ids of each prompt.
+      data: how a program is taken out of a completion.
+    """
     samples = len(completions.tokens) // len(prompt_ids)
     rows = enumerate(zip(np.asarray(completions.tokens), np.asarray(completions.length), strict=True))
     return [
@@ -306,9 +356,14 @@ def extract_programs(
 def join_rollouts(
     prompt: np.ndarray, completions: sampling.Completions, *, version: int, longest: int
 ) -> arrays.Rollouts:
-    """Prompt and completions of one group side by side: the sampled ids are the trained ids.
+    """Join the prompt and the completions of one group: the sampled ids are the trained ids.
 
-    Padded on the right to the room of a prompt of `longest` tokens, so that all groups have one shape.
+    Args:
+      prompt: int32 `[p]`.
+      completions: `[r, t]` of this prompt.
+      version: policy version that sampled them.
+      longest: room for the prompt in tokens; rows are padded on the right to `longest + t`, so that all groups have one
+        shape.
     """
     r, steps = completions.tokens.shape
     is_sampled = np.arange(steps) < completions.length[:, None]

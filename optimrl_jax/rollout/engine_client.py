@@ -39,10 +39,10 @@ Push = Callable[[str, Network, decoder.Params, int], None]
 
 
 def push_hook(name: str) -> Push | None:
-    """Return the hook that a setting names as `module:function`; None for an empty name.
+    """Resolve the hook that a setting names as `module:function`; return None for an empty name.
 
     Raises:
-      UserError: where there is no such function.
+      UserError: if the module cannot be imported or has no such attribute.
     """
     if not name:
         return None
@@ -57,13 +57,13 @@ def push_weights(url: str, network: Network, params: decoder.Params, version: in
     """Send weights to our own server (`serve` with `serve.accepts_weights`), in the type that the decoder computes in.
 
     Args:
-      url: of the server, with `/v1`.
+      url: base address of the server, ending in `/v1`.
       network: shape of the decoder.
       params: parameters with stacked layers.
-      version: which rollouts carry from then on.
+      version: policy version that rollouts carry from then on.
 
     Raises:
-      UserError: where the server refuses them.
+      UserError: if the server refuses the weights or stays unreachable after all attempts.
     """
     body = safetensors.numpy.save(dict(named_tensors(network, params, dtype=network.compute.dtype)))
     with httpx.Client(timeout=httpx.Timeout(10.0, read=600.0, write=600.0), headers=_headers()) as client:
@@ -71,14 +71,14 @@ def push_weights(url: str, network: Network, params: decoder.Params, version: in
 
 
 class EngineSampler:
-    """Samples completions from an engine.
+    """A sampler whose completions come from an engine elsewhere.
 
     Args:
-      url: of the server, with `/v1`.
-      settings: name of the model and limits.
-      tokenizer: of the policy; the engine has to have the same.
-      data: longest prompt and completion, stop texts.
-      temperature: of sampling.
+      url: base address of the server, ending in `/v1`.
+      settings: model name and limits of requests.
+      tokenizer: that of the policy; the engine must use the same one.
+      data: longest completion in tokens, and stop texts.
+      temperature: sampling temperature.
     """
 
     def __init__(
@@ -88,18 +88,18 @@ class EngineSampler:
         self._settings, self._tokenizer, self._data, self._temperature = settings, tokenizer, data, temperature
 
     def complete(self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array) -> sampling.Completions:
-        """Sample completions of prompts given as token ids, `samples` of each; rows of one prompt are neighbours.
+        """Sample `samples` completions for each prompt; the rows of one prompt are neighbours.
 
         Args:
-          prompt_ids: int32`[p]` of each prompt.
-          samples: completions of each.
-          keys: `[b * samples]`; the first one of each prompt gives the seed of its request.
+          prompt_ids: int32 `[p]` token ids of each prompt.
+          samples: completions for each prompt.
+          keys: `[b * samples]` random keys; the first one of each prompt gives the seed of its request.
 
         Returns:
-          Completions (NumPy) with the log-probabilities that the engine states.
+          Completions (NumPy) with the log-probabilities that the engine states, cut at the first stop text.
 
         Raises:
-          UserError: where the engine refuses a request, or answers without ids and log-probabilities.
+          UserError: if the engine refuses a request, or answers without ids and log-probabilities.
         """
         seeds = (jax.random.bits(key) & 0x7FFFFFFF for key in keys[::samples])
         with (
@@ -150,7 +150,7 @@ def _headers() -> dict[str, str]:
 
 
 def _post(client: httpx.Client, url: str, **content: typing.Any) -> dict[str, typing.Any]:
-    """Post to the engine with bounded retries; UserError, in one line, for an answer that no retry would change."""
+    """Post to the engine with bounded retries; raise UserError for an answer that no retry would change."""
     error = ""
     for attempt in range(ATTEMPTS):
         if attempt:

@@ -25,9 +25,10 @@ LOCAL = "local"
 class CandidateRun:
     """What one program did on the tests of its problem, in stored order.
 
-    `status` int8[k] holds `arrays.Status` (NOT_RUN for tests that were not asked for or not reached), `duration_s`
-    float32[k] the measured seconds (the service cap for a timeout, 0 where nothing ran). Stored seconds read as
-    drift(stored) in the state of the service that measured these.
+    Attributes:
+      status: int8 `[k]`, `arrays.Status`; NOT_RUN for tests that were not asked for or not reached.
+      duration_s: float32 `[k]` measured seconds; the service cap for a timeout, 0 where nothing ran.
+      drift: maps stored seconds to what the service would measure in the state in which it measured these.
     """
 
     status: np.ndarray
@@ -36,12 +37,19 @@ class CandidateRun:
 
 
 class Executor:
-    """Runs (record, program) pairs through one sandbox client; there is one suite for each problem."""
+    """Runs (record, program) pairs through one sandbox client, with one uploaded test suite for each problem."""
 
     def __init__(
         self, client: sandbox_client.Client, settings: SandboxSettings, *, uses_own_limits: bool = False
     ) -> None:
-        """With `uses_own_limits` a problem's own time limit, where it has one, is the cap if it is the shorter one."""
+        """Wrap an open sandbox client.
+
+        Args:
+          client: connected, see `connect_sandbox`; the caller closes it.
+          settings: limits, repeats and clock of the measurements.
+          uses_own_limits: cap each run at the problem's own time limit, where it has one that is shorter than
+            `sandbox.limit_s`.
+        """
         self._client = client
         self._settings = settings
         self._uses_own_limits = uses_own_limits
@@ -56,10 +64,19 @@ class Executor:
         stops_early: bool = False,
         on_result: Callable[[int], None] | None = None,
     ) -> list[CandidateRun]:
-        """One CandidateRun for each attempt, in order, on the tests whose kind is in `kinds`.
+        """Run programs on the tests of their problems.
 
-        Equal programs on equal tests are executed once where `sandbox.reuse` is "always". `on_result` is told how many
-        programs are done. A program's failure is a status; a fault of the sandbox is Status.FAULT.
+        Equal programs on equal tests are executed once where `sandbox.reuse` is "always". A program's failure is a
+        status; a fault of the sandbox is Status.FAULT.
+
+        Args:
+          attempts: (problem, program) pairs.
+          kinds: values of `arrays.TestKind`; only tests of these kinds run.
+          stops_early: end a program at its first test that neither succeeds nor times out; later tests stay NOT_RUN.
+          on_result: called with the number of programs done so far, after each one.
+
+        Returns:
+          One CandidateRun for each attempt, in order; all NOT_RUN where the problem has no test of these kinds.
         """
         requests = [self._request(*attempt, kinds=kinds, stops_early=stops_early) for attempt in attempts]
         asked = {index: request for index, request in enumerate(requests) if request is not None}
@@ -70,7 +87,7 @@ class Executor:
         return [self._run_of(record, answers.get(index)) for index, (record, _) in enumerate(attempts)]
 
     def _warn_of(self, answers: Sequence[protocol.RunResult]) -> None:
-        """Logs what the service says of itself: bursts of faults, doubtful seconds, another reading of stored ones."""
+        """Log what the service reports of itself: bursts of faults, timings under degradation, and clock drift."""
         if self._client.windows.is_degraded:
             rates = ", ".join(f"{name} {share:.2%}" for name, share in self._client.rates._asdict().items())
             _LOG.warning("a burst of faults in the sandbox; shares of all programs so far: %s", rates)
@@ -103,12 +120,15 @@ class Executor:
         )
 
     def _limit_s(self, record: ProblemRecord) -> float:
-        """Seconds after which a run is stopped; a contest's own limit is for its own machine: few families use it."""
+        """Return the cap of one run in seconds.
+
+        A contest's own limit is meant for its own machine: few families use it.
+        """
         own_s = record.time_limit_s if self._uses_own_limits and record.time_limit_s > 0 else math.inf
         return min(own_s, self._settings.limit_s)
 
     def _decisions_s(self, record: ProblemRecord, tests: Sequence[int]) -> tuple[float, ...] | None:
-        """Stored seconds at which a program passes the percentile that decides; the limit where a test has none."""
+        """Return, for each test, the stored seconds of the percentile that decides; the cap if it has no reference."""
         if not self._settings.decision_percent or self._settings.repeats == 1:
             return None
         usable_s = [record.duration_s[test][record.is_usable[test]] for test in tests]
@@ -139,10 +159,20 @@ class Executor:
 
 
 def connect_sandbox(settings: SandboxSettings, *, pass_store: str = "") -> sandbox_client.Client:
-    """Connect to the sandbox of `settings.address`; raises UserError where no service answers there.
+    """Connect to the sandbox at `settings.address`.
 
-    Equal requests of one call are executed once where `sandbox.reuse` is "always". `pass_store`, a file of the answers
-    of one timing pass, lets a killed pass go on; without it `sandbox.store`, where it is set, answers across passes.
+    Equal requests of one call are executed once where `sandbox.reuse` is "always".
+
+    Args:
+      settings: address, workers, reuse and what to do when a service gives up on a program.
+      pass_store: file for the answers of one timing pass, with which a killed pass can go on; if empty,
+        `sandbox.store`, where it is set, answers across passes.
+
+    Returns:
+      A connected client; a context manager that closes the connection.
+
+    Raises:
+      UserError: if no service answers at the address, or the address is malformed.
     """
     if settings.address == LOCAL:
         _LOG.warning("sandbox.address = local: programs run on this machine, as this user, without isolation")

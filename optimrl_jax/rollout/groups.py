@@ -21,9 +21,15 @@ from optimrl_jax.settings import DataSettings, GrpoSettings
 class Group(typing.NamedTuple):
     """The G rollouts of one prompt and what the environment said of each.
 
-    `is_correct` is strict correctness, `is_fast` correctness within every gate; both are for the report. `is_valid` is
-    False where a fault left nothing to judge. `problem` is the index of the problem in its split; (`batch`, `place`)
-    says which piece of work it answers, and is never used twice in a run.
+    Attributes:
+      rollouts: `[r, t]` tokens of prompt and completion, with their log-probabilities and policy versions.
+      reward: `[r]` returns.
+      is_valid: `[r]`, False where a fault left nothing to judge.
+      is_correct: `[r]` strict correctness; for the report only.
+      is_fast: `[r]` correctness within every gate; for the report only.
+      problem: index of the problem in its split.
+      batch: number of the batch that was sampled.
+      place: place of the problem in that batch; (`batch`, `place`) occurs once in a run.
     """
 
     rollouts: Rollouts
@@ -37,15 +43,20 @@ class Group(typing.NamedTuple):
 
     @property
     def id(self) -> tuple[int, int]:
+        """(`batch`, `place`): which piece of work the group answers, unique in a run."""
         return int(self.batch), int(self.place)
 
 
 class QueueTimeoutError(RuntimeError):
-    """The other side did not answer in time: no room was made, or no group came."""
+    """The other end of the queue did not act in time: it made no room, or it delivered no group."""
 
 
 class RolloutQueue:
-    """First in, first out, at most `capacity` groups (0: no bound); both ends may live in different threads."""
+    """A first-in, first-out queue of groups; its two ends may be used by different threads.
+
+    Args:
+      capacity: most groups that wait at a time; 0 for no bound.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._queue: queue.Queue[Group] = queue.Queue(capacity)
@@ -54,39 +65,70 @@ class RolloutQueue:
         return self._queue.qsize()
 
     def put(self, group: Group, *, timeout_s: float) -> None:
-        """Adds a group, waiting for room; raises QueueTimeoutError where none is made within `timeout_s`."""
+        """Append a group, waiting for room if the queue is full.
+
+        Args:
+          group: the group to append.
+          timeout_s: longest wait in seconds; 0 does not wait.
+
+        Raises:
+          QueueTimeoutError: if there is still no room after `timeout_s`.
+        """
         try:
             self._queue.put(group, timeout=timeout_s)
         except queue.Full:
             raise QueueTimeoutError(f"the learner took nothing from the full queue for {timeout_s} s") from None
 
     def take(self, *, timeout_s: float) -> Group:
-        """The oldest group; raises QueueTimeoutError where none comes within `timeout_s`."""
+        """Remove and return the oldest group.
+
+        Args:
+          timeout_s: longest wait in seconds for a group to arrive; 0 does not wait.
+
+        Raises:
+          QueueTimeoutError: if the queue is still empty after `timeout_s`.
+        """
         try:
             return self._queue.get(timeout=timeout_s)
         except queue.Empty:
             raise QueueTimeoutError(f"the actor put nothing into the empty queue for {timeout_s} s") from None
 
     def contents(self) -> dict[str, np.ndarray] | None:
-        """All waiting groups as named arrays with a leading axis, oldest first; None where the queue is empty."""
+        """Copy out all waiting groups for a checkpoint, leaving them in the queue.
+
+        Returns:
+          Named arrays with a leading group axis, oldest first, as `stack_groups` makes them; None if the queue is
+          empty.
+        """
         with self._queue.mutex:
             waiting = list(self._queue.queue)
         return stack_groups(waiting) if waiting else None
 
     def restore(self, contents: dict[str, np.ndarray] | None) -> None:
-        """Puts back what `contents` returned."""
+        """Append the groups that `contents` returned, in their order; None appends nothing.
+
+        Raises:
+          queue.Full: if they exceed the capacity.
+        """
         for group in unstack_groups(contents) if contents is not None else ():
             self._queue.put_nowait(group)
 
 
 def stack_groups(groups: Sequence[Group]) -> dict[str, np.ndarray]:
-    """Groups, at least one, as named arrays with a leading axis."""
+    """Stack groups into named arrays with a leading group axis, for checkpoints and messages.
+
+    Args:
+      groups: at least one; all with rollouts of one shape `[r, t]`.
+
+    Returns:
+      One array for each field of `Group` and `Rollouts` (`rollouts` itself is flattened), `[group, ...]`.
+    """
     flat = [{**group._asdict(), **group.rollouts._asdict()} for group in groups]
     return {name: np.stack([group[name] for group in flat]) for name in flat[0] if name != "rollouts"}
 
 
 def unstack_groups(contents: Mapping[str, np.ndarray]) -> list[Group]:
-    """The groups that `stack_groups` took apart."""
+    """Rebuild the groups that `stack_groups` flattened, in the same order."""
     groups = []
     for index in range(len(contents["problem"])):
         fields = {name: np.asarray(values[index]) for name, values in contents.items()}
@@ -96,14 +138,22 @@ def unstack_groups(contents: Mapping[str, np.ndarray]) -> list[Group]:
 
 
 def select_groups(contents: Mapping[str, np.ndarray] | None, rows: np.ndarray) -> dict[str, np.ndarray] | None:
-    """The groups in some rows of what `stack_groups` made, in the order of the rows; None where there are none."""
+    """Select some of the groups that `stack_groups` stacked.
+
+    Args:
+      contents: named arrays with a leading group axis, or None for no groups.
+      rows: indices into that axis; the result has their order.
+
+    Returns:
+      The same named arrays for the selected groups alone; None where nothing is selected.
+    """
     if contents is None or not len(rows):
         return None
     return {name: np.asarray(values)[rows] for name, values in contents.items()}
 
 
 def concatenate_groups(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray] | None:
-    """The groups of several queues one after the other; None where all are empty."""
+    """Concatenate the stacked groups of several queues, skipping empty ones; return None where all are empty."""
     filled = [part for part in parts if part]
     return {name: np.concatenate([part[name] for part in filled]) for name in filled[0]} if filled else None
 
@@ -139,10 +189,20 @@ def advantages(
 
 
 def select_informative(groups: Sequence[Group], *, step: int, max_staleness: int) -> tuple[Kept, dict[str, float]]:
-    """Keep the groups that teach something, each with its advantages `[r]`, and count the others.
+    """Keep the groups that carry a training signal, each with its advantages, and count the others.
 
-    A group sampled more than `max_staleness` optimizer steps ago is dropped as stale; one with fewer than two valid
-    rollouts as invalid; one whose advantages are all 0 as zero-advantage. Shares are of all groups.
+    A group is dropped, for the first reason that applies, as stale if its oldest rollout was sampled more than
+    `max_staleness` optimizer steps ago, as invalid if it has fewer than two valid rollouts, and as zero-advantage if
+    all its advantages are 0.
+
+    Args:
+      groups: the groups of one step; may be empty.
+      step: optimizer steps taken so far.
+      max_staleness: most optimizer steps between sampling and learning.
+
+    Returns:
+      The kept (group, advantages `[r]`) pairs in order, and "stale_share", "invalid_share" and "zero_advantage_share"
+      of all groups, in [0, 1].
     """
     kept: Kept = []
     dropped = {"stale": 0, "invalid": 0, "zero_advantage": 0}
@@ -166,7 +226,11 @@ def staleness(group: Group, *, step: int) -> int:
 
 
 def max_microbatches(grpo: GrpoSettings, data: DataSettings) -> int:
-    """Bound the microbatches that hold the groups of a step; raises SettingsError where a row is too short."""
+    """Bound the number of microbatches that the groups of one step can fill, whatever their lengths.
+
+    Raises:
+      SettingsError: if a row is too short for the longest prompt and completion.
+    """
     rows = {"row_tokens": data.row_tokens, "micro_rows": data.micro_rows}
     longest = data.prompt_tokens + data.completion_tokens
     if not data.shares_prompts:
@@ -176,7 +240,11 @@ def max_microbatches(grpo: GrpoSettings, data: DataSettings) -> int:
 
 
 def prefix_sharing(grpo: GrpoSettings, data: DataSettings) -> tuple[int, int]:
-    """Return the tokens that the longest rollouts of a row share, and how many share them; (0, 1) for none."""
+    """Return how many tokens the longest rollouts of a row share, and how many rollouts share them.
+
+    Returns:
+      (shared tokens, rollouts of a row that share them); (0, 1) where `data.shares_prompts` is off.
+    """
     shared, own = data.prompt_tokens - 1, data.completion_tokens + 1
     return (shared, min(grpo.rollouts, (data.row_tokens - shared) // own)) if data.shares_prompts else (0, 1)
 
@@ -184,20 +252,24 @@ def prefix_sharing(grpo: GrpoSettings, data: DataSettings) -> tuple[int, int]:
 def pack_groups(
     kept: Kept, *, row_tokens: int, micro_rows: int, microbatches: int, shares_prompts: bool
 ) -> tuple[packing.Packed, int]:
-    """Pack every valid rollout whole; invalid ones leave no trace.
+    """Pack every valid rollout into rows, whole; leave invalid ones out.
 
     With `shares_prompts` the rollouts of a group stand as suffixes behind their prompt, which is stored once. A suffix
     begins with the last token of the prompt: what that token predicts differs from rollout to rollout.
 
     Args:
-      kept: groups with their advantages `[r]`.
+      kept: groups with their advantages `[r]`, as `select_informative` returns them.
       row_tokens: length of a row.
       micro_rows: rows of a microbatch.
       microbatches: microbatches of the result; those that stay empty are padding.
       shares_prompts: whether rollouts of a group may stand behind one prompt.
 
     Returns:
-      Packed arrays `[microbatches, micro_rows, row_tokens]`, and how many microbatches hold anything.
+      Packed arrays `[microbatches, micro_rows, row_tokens]` with "weight", "advantage" and "log_prob" for each token,
+      and the number of microbatches that hold anything.
+
+    Raises:
+      ValueError: if the rollouts of a group have different prompts.
     """
     tokens: list[np.ndarray] = []
     per_token: dict[str, list[np.ndarray]] = {"weight": [], "advantage": [], "log_prob": []}
@@ -223,13 +295,20 @@ def pack_groups(
 
 
 def trained_tokens(kept: Kept) -> int:
-    """Count the tokens of valid rollouts, prompts included, each rollout's own whether or not it shares its prompt."""
+    """Count the tokens of all valid rollouts, prompts included.
+
+    A prompt counts once for each of its rollouts, whether or not the rows share it.
+    """
     lengths = [prompt_length(group.rollouts) + group.rollouts.is_completion.sum(axis=1) for group, _ in kept]
     return sum(int(length[group.is_valid].sum()) for length, (group, _) in zip(lengths, kept, strict=True))
 
 
 def prompt_length(rollouts: Rollouts) -> int:
-    """Count the tokens of a group's prompt; raises ValueError where its rollouts have different ones."""
+    """Count the tokens of the prompt that the rollouts of a group share.
+
+    Raises:
+      ValueError: if the rollouts have different prompts.
+    """
     length = int(np.argmax(rollouts.is_completion.any(axis=0)))
     prompts = rollouts.tokens[:, :length]
     if (prompts != prompts[0]).any():
@@ -238,7 +317,17 @@ def prompt_length(rollouts: Rollouts) -> int:
 
 
 def group_metrics(groups: Sequence[Group], *, step: int) -> dict[str, float]:
-    """Describe the rollouts of a step: rewards and shares over the valid ones, faults, staleness, lengths."""
+    """Summarize the rollouts of a step for the metrics.
+
+    Args:
+      groups: at least one.
+      step: optimizer steps taken so far.
+
+    Returns:
+      "reward", "correct_share" and "fast_share" over the valid rollouts (0 where there are none), the number of
+      "faults", "staleness" (mean) and "staleness_max" in optimizer steps, and "completion_tokens", the mean length of
+      all.
+    """
     reward, is_valid, is_correct, is_fast = (
         np.concatenate([getattr(group, name) for group in groups])
         for name in ("reward", "is_valid", "is_correct", "is_fast")

@@ -48,10 +48,13 @@ Advantages = Callable[[np.ndarray, np.ndarray, np.ndarray], typing.Any]
 
 
 class RolloutJournal:
-    """Collects rollouts of all actors of this process and writes a shard for every `SHARD_ROWS` of them; a context.
+    """Collects the rollouts of all actors of this process and writes a shard for every `SHARD_ROWS` of them.
+
+    A context manager: leaving it writes what is left. Safe to use from several threads. A shard that cannot be written
+    is logged and dropped.
 
     Args:
-      directory: where shards go; made at the first one.
+      directory: where shards go; created with the first one.
       advantages: (reward `[r]`, sampled tokens `[r]`, is_valid `[r]`) -> advantage `[r]`.
     """
 
@@ -80,7 +83,16 @@ class RolloutJournal:
         is_cut: Sequence[bool] | np.ndarray,
         runs: Sequence[CandidateRun],
     ) -> None:
-        """Add the rollouts of one problem, in the order of the group."""
+        """Add the rollouts of one problem.
+
+        Args:
+          group: the judged group of `r` rollouts; every sequence below has its order.
+          problem: id of the problem.
+          completions: `[r]` decoded completions.
+          programs: `[r]` programs extracted from them.
+          is_cut: `[r]` whether a completion ran out of room.
+          runs: `[r]` what each program did on the tests.
+        """
         lengths = group.rollouts.is_completion.sum(axis=1)
         advantage = np.asarray(
             self._advantages(np.asarray(group.reward), np.asarray(lengths), np.asarray(group.is_valid))
@@ -128,7 +140,14 @@ class RolloutJournal:
 
 
 def read_rollouts(directory: pathlib.Path) -> list[dict[str, typing.Any]]:
-    """Read all rollouts of a journal, each once, in the order in which they were sampled."""
+    """Read all rollouts of a journal, keeping the newest copy of each.
+
+    Args:
+      directory: with the shards; one that does not exist has no rollouts.
+
+    Returns:
+      One dict with the columns of `SCHEMA` for each rollout, in order of batch, place and sample.
+    """
     newest: dict[tuple[int, int, int], dict[str, typing.Any]] = {}
     for path in sorted(directory.glob("*.parquet")):
         for row in pq.read_table(path).to_pylist():

@@ -22,7 +22,7 @@ GATED = ("collapsed", "two_gate")
 
 
 class Run(typing.Protocol):
-    """What judging needs of `execution.CandidateRun`."""
+    """What judging reads of `execution.CandidateRun`."""
 
     @property
     def status(self) -> np.ndarray: ...
@@ -35,7 +35,14 @@ class Run(typing.Protocol):
 
 
 class RewardedGroup(typing.NamedTuple):
-    """What the rollouts of one problem earned, and what they were: in the order of `queue.Group`."""
+    """What the rollouts of one problem earned and what they were; its fields follow `rollouts` in `groups.Group`.
+
+    Attributes:
+      reward: `[r]` float32.
+      is_valid: `[r]`, False where a fault left nothing to judge or the reward is not finite.
+      is_correct: `[r]` strict correctness.
+      is_fast: `[r]` correct and more likely than not within every gate.
+    """
 
     reward: Float[arrays.Array, " r"]
     is_valid: Bool[arrays.Array, " r"]
@@ -44,7 +51,20 @@ class RewardedGroup(typing.NamedTuple):
 
 
 class Rewarder:
-    """The environment and the reward of the settings over padded problems; raises ValueError for unknown names."""
+    """The environment and the reward of the settings, applied to padded problems.
+
+    Args:
+      records: the problems, by whose index programs are judged.
+      settings: environment, reward, seed and injected noise.
+
+    Attributes:
+      kinds: kinds of tests that the environment judges.
+      uses_own_limits: whether a problem's own time limit caps its runs.
+      stops_early: whether the first failed test already decides the reward, see `can_stop_early`.
+
+    Raises:
+      ValueError: for the unknown name of an environment, a service state or a reward.
+    """
 
     def __init__(self, records: Sequence[padding.Record], settings: Settings) -> None:
         self._k, h = padding.shape_of(records)
@@ -65,10 +85,16 @@ class Rewarder:
         self.stops_early = can_stop_early(family, settings.reward.composition)
 
     def __call__(self, problem: int, runs: Sequence[Run], *, stream: int, batch: int) -> RewardedGroup:
-        """Judges the programs of one problem, given by its index among the records.
+        """Judge the programs of one problem and compute what each earns.
 
-        `stream` 0 or 1 chooses between the correctness and the optimization reward of multitask compositions; `batch`
-        numbers the rollouts and picks the random stream of injected timing noise.
+        Args:
+          problem: index of the problem among the records.
+          runs: `[r]` executions, at least one.
+          stream: 0 or 1, the correctness or the optimization reward of multitask compositions; others ignore it.
+          batch: number of the batch of rollouts; picks the random stream of injected timing noise.
+
+        Returns:
+          `[r]` rewards and flags (NumPy), in the order of `runs`.
         """
         execution = padding.pad_execution(arrays.Execution.stack(runs), self._k)
         tests, references = self._tests[problem], self._references[problem]
@@ -84,14 +110,14 @@ class Rewarder:
         return judged._replace(reward=of_stream.astype(np.float32), is_valid=judged.is_valid & np.isfinite(of_stream))
 
     def _under_drift(self, drift: arrays.AffineMap) -> environment.Environment:
-        """The environment whose calibration also takes a drift of the service into account."""
+        """Compose the environment's calibration with a drift of the service."""
         gamma = drift.after(arrays.AffineMap(self._environment.alpha, self._environment.beta_s))
         return dataclasses.replace(self._environment, alpha=gamma.slope, beta_s=gamma.offset_s)
 
     def _as_served(
         self, tests: arrays.Tests, execution: arrays.Execution, *, batch: int, problem: int
     ) -> arrays.Execution:
-        """The execution as the injected state of the service would have returned it."""
+        """Return the execution as the injected state of the service would have reported it."""
         if self._noise.service == "healthy":
             return execution
         windows = arrays.stream_key(self._seed, "service windows")
@@ -104,7 +130,7 @@ class Rewarder:
 
 
 def can_stop_early(family: environment.Family, composition: str) -> bool:
-    """True where the first failed test already decides the reward: every executed test counts, and c_strict gates all.
+    """Tell whether the first failed test decides the reward: every executed test counts, and c_strict gates everything.
 
     Programs that fail then cost one test instead of all of them.
     """
@@ -113,7 +139,7 @@ def can_stop_early(family: environment.Family, composition: str) -> bool:
 
 
 def _resolved(chosen: RewardSettings) -> dict[str, typing.Any]:
-    """The arguments of `rewards.reward`, the user's own functions in place of their names."""
+    """Build the arguments of `rewards.judge_and_reward`, with the user's own functions in place of their names."""
     values = dict(vars(chosen))
     for name in ("composition", "quality_map"):
         if names_function(values[name]):

@@ -40,7 +40,13 @@ DISK_FAILURES = ("RESOURCE_EXHAUSTED", "os_error_code")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Restored:
-    """What a checkpoint held: trees of arrays by name, and plain metadata (counters, data position)."""
+    """What a checkpoint held.
+
+    Attributes:
+      step: under which it was saved.
+      arrays: trees of arrays by name.
+      metadata: plain values: counters, position in the data.
+    """
 
     step: int
     arrays: dict[str, typing.Any]
@@ -49,7 +55,13 @@ class Restored:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Policy:
-    """Parameters of a trained decoder with the settings and the tokenizer that they belong to."""
+    """Parameters of a trained decoder with the network and the tokenizer that they belong to.
+
+    Attributes:
+      params: the weights, or shapes alone where they are read or sent later.
+      settings: shape of the decoder and how it is computed.
+      tokenizer: the one that the policy was trained with.
+    """
 
     params: decoder.Params
     settings: Network
@@ -57,7 +69,13 @@ class Policy:
 
 
 class Checkpoints:
-    """The checkpoints of one job. `save` returns once the arrays may change; `wait` and `close` once all is on disk."""
+    """The checkpoints of one job; writing goes on in the background while training does.
+
+    Args:
+      workdir: that of the job.
+      kept: which checkpoints stay on disk.
+      is_owner: whether this is the job itself; a reader deletes, moves and creates nothing.
+    """
 
     def __init__(self, workdir: pathlib.Path, *, kept: CheckpointSettings = KEEP_TWO, is_owner: bool = True) -> None:
         # Orbax tells every rename, and a failure once from each of its threads; the user gets one line from here.
@@ -71,9 +89,17 @@ class Checkpoints:
         self._manager = self._opened()
 
     def save(self, step: int, arrays: dict[str, typing.Any], metadata: dict[str, typing.Any]) -> None:
-        """Stores trees of arrays and metadata under `step`; a tree that is None is left out.
+        """Begin to store trees of arrays and metadata under `step`, once the save before is complete.
 
-        Waits for the save before. A disk that is full is one line in the log; the next save tries again.
+        Returns as soon as the arrays may change. A disk that is full is one line in the log; the next save tries again.
+
+        Args:
+          step: number of the checkpoint.
+          arrays: trees by name; one that is None is left out.
+          metadata: values that JSON can hold.
+
+        Raises:
+          UserError: if the disk is full in a run of several processes, which cannot try again on their own.
         """
         self.wait()
         items = {name: ocp.args.StandardSave(tree) for name, tree in arrays.items() if tree is not None}
@@ -84,7 +110,7 @@ class Checkpoints:
             self._failed(error)
 
     def wait(self) -> None:
-        """Returns once the checkpoint that was begun is complete on disk, or is given up with one line in the log."""
+        """Wait until the checkpoint that was begun is complete on disk, or is given up with one line in the log."""
         if self._writing is None:
             return
         try:
@@ -95,7 +121,11 @@ class Checkpoints:
             self._writing, self._unwritten = None, ""
 
     def close(self) -> None:
-        """Waits and ends; raises UserError where the last checkpoint of the job could not be written."""
+        """Wait for the last checkpoint and release the directory.
+
+        Raises:
+          UserError: if the last checkpoint of the job could not be written.
+        """
         self.wait()
         self._manager.close()
         if self._unwritten:
@@ -203,7 +233,7 @@ class Checkpoints:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of an error, short; of a full disk only that it is full."""
+    """Shorten an error to its first line; of a full disk say only that it is full."""
     if "No space left on device" in str(error):
         return "no space left on the disk"
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
@@ -223,14 +253,14 @@ def load_policy(
     """Load the policy that a job (SFT or GRPO) left in `workdir`.
 
     Args:
-      workdir: of the job.
+      workdir: that of the job.
       compute: how the decoder is computed from now on.
-      step: of the checkpoint; the newest without it.
-      mesh: the parameters are read straight into their places on it, whole on no device; without one they come to the
-        first device of this process.
+      step: number of the checkpoint; the newest one that can be read if None.
+      mesh: parameters are read straight into their places on it, so that no device ever holds all of them; without one
+        they go to the first device of this process.
 
     Raises:
-      UserError: there is no policy.
+      UserError: if there is no policy, no such checkpoint or none that can be read, or a tokenizer that does not fit.
     """
     path = pathlib.Path(workdir)
     settings = workdir_lib.read_model(path)
@@ -248,16 +278,28 @@ def load_policy(
 
 
 def load_policy_shape(workdir: str | pathlib.Path, compute: ComputeSettings = PLAIN) -> Policy:
-    """Load shapes and tokenizer of the policy in `workdir`, with no weights; raises UserError where there is none."""
+    """Load the shapes and the tokenizer of the policy in `workdir`, with no weights.
+
+    Raises:
+      UserError: if there is none.
+    """
     settings = workdir_lib.read_model(pathlib.Path(workdir))
     tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(workdir))
     return Policy(decoder.abstract_params(settings), Network.of(settings, compute), tokenizer)
 
 
 def fingerprint(workdir: str | pathlib.Path, *, step: int | None = None) -> tuple[int, int]:
-    """Read the newest checkpoint of a job, or that of `step`, as (step, time of writing in ns): has its policy changed?
+    """Identify a checkpoint without reading it, to notice when a policy has changed.
 
-    Raises UserError where there is none.
+    Args:
+      workdir: that of the job.
+      step: number of the checkpoint; the newest if None.
+
+    Returns:
+      (step, time of writing in ns).
+
+    Raises:
+      UserError: if there is no such checkpoint.
     """
     steps = [path for path in (pathlib.Path(workdir) / FOLDER).glob("*") if path.name.isdigit()]
     if not steps:
@@ -275,22 +317,26 @@ def _only(step: int, steps: Collection[int], folder: pathlib.Path) -> list[int]:
 
 
 def to_trees(state: TrainState) -> dict[str, typing.Any]:
-    """A training state as the named trees of a checkpoint; a policy can be read without the optimizer."""
+    """Name the trees of a training state for a checkpoint, so that a policy can be read without the optimizer."""
     return {"params": state.params, "optimizer": {"moments": state.optimizer, "step": state.step}}
 
 
 def restore_targets(state: TrainState) -> dict[str, typing.Any]:
-    """Shapes, types and shardings of `to_trees(state)`: where a restored state is to live."""
+    """Describe where a restored state is to live: the shapes, types and shardings of `to_trees(state)`."""
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), to_trees(state))
 
 
 def from_trees(trees: dict[str, typing.Any]) -> TrainState:
-    """The training state that `to_trees` took apart."""
+    """Rebuild the training state that `to_trees` took apart."""
     return TrainState(trees["params"], trees["optimizer"]["moments"], trees["optimizer"]["step"])
 
 
 def abstract_params(settings: ModelSettings, mesh: jax.sharding.Mesh | None = None) -> decoder.Params:
-    """Return shapes, types and places of a policy's parameters, on a mesh or on the first device of this process."""
+    """Describe a policy's parameters: shapes, types and places, on a mesh or on the first device of this process.
+
+    Raises:
+      SettingsError: if an axis of the mesh does not divide an axis that it splits.
+    """
     shapes = decoder.abstract_params(settings)
     if mesh is not None:
         places = sharding.param_shardings(mesh, shapes)

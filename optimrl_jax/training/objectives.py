@@ -26,9 +26,11 @@ PerToken = Mapping[str, Float[Array | np.ndarray, "s t"]]
 
 
 class Scores(typing.NamedTuple):
-    """What the policy says of each target: its log-probability, and the entropy of the whole distribution.
+    """What the policy says of each target.
 
-    No gradient flows through the entropy: it is a figure.
+    Attributes:
+      log_prob: `[s, t]` log-probability of the target.
+      entropy: `[s, t]` entropy of the whole distribution, in nats; no gradient flows through it, it is only reported.
     """
 
     log_prob: Float[Array, "s t"]
@@ -57,10 +59,10 @@ def dense_objective(
     Args:
       params: the weights.
       hidden: `[s, t, w]` final hidden states.
-      targets: `[s, t]`, the token that follows each.
-      known: `[s, t]` values by name, what else the objective needs of each token.
+      targets: `[s, t]` the token that follows each.
+      known: `[s, t]` values by name: what else the objective needs of each token.
       objective: sums over tokens; gradients are taken of its "loss".
-      temperature: scores are divided by it.
+      temperature: divides the scores.
 
     Returns:
       What `objective` returns, float32.
@@ -81,10 +83,21 @@ def chunked_objective(
 ) -> Sums:
     """Compute the same as `dense_objective` with the scores of `chunk` tokens of each row in memory at a time.
 
-    Rows are cut along the token axis, so that a row axis spread over devices stays where it is. `chunk` need not divide
-    the row. Products accumulate in float32, as does the gradient of the table over the chunks. Only "loss" has one.
-    On a mesh the table is gathered once and its gradient is summed once, not in each chunk, and devices that share a
-    row divide its chunks among themselves.
+    Rows are cut along the token axis, so that a row axis spread over devices stays where it is. Products accumulate in
+    float32, as does the gradient of the table over the chunks. On a mesh the table is gathered once and its gradient is
+    summed once, not in each chunk, and devices that share a row divide its chunks among themselves.
+
+    Args:
+      params: see `dense_objective`, like all that follow but `chunk`.
+      hidden: `[s, t, w]`.
+      targets: `[s, t]`.
+      known: `[s, t]` values by name.
+      objective: must give 0 where all known values are 0, as they are in what fills up the last chunk.
+      temperature: divides the scores.
+      chunk: tokens of a row at a time; it need not divide the row.
+
+    Returns:
+      What `objective` returns; only "loss" has a gradient.
     """
     is_tied = "unembedding" not in params
     table = params["embedding"] if is_tied else params["unembedding"]
@@ -213,9 +226,9 @@ def supervised(params: decoder.Params, rows: Packed, *, settings: Network) -> tu
     """Sum the negative log-likelihood of the completion tokens.
 
     Args:
-      params: of the decoder.
+      params: weights of the decoder.
       rows: packed rows `[s, t]`; `per_token["weight"]` is 1 on tokens of completions and 0 elsewhere.
-      settings: of the decoder.
+      settings: network of the decoder.
 
     Returns:
       The scalar loss, and the sums "loss", "entropy" and "tokens".
@@ -236,24 +249,24 @@ def clipped_surrogate(
 ) -> tuple[Float[Array, ""], Sums]:
     """Sum the clipped surrogate of GRPO (App. F, Eq. 38), without its division by the horizon N.
 
-    -sum over sampled tokens of min(ratio A, clip(ratio, 1 - epsilon_low, 1 + epsilon_high) A), where
-    ratio = exp(log_prob - log_prob of the policy that sampled) says how far the policy has moved since.
+    -sum over sampled tokens of min(ratio A, clip(ratio, 1 - epsilon_low, 1 + epsilon_high) A), where ratio =
+    exp(log_prob - log_prob of the policy that sampled) says how far the policy has moved since.
 
     Args:
-      params: of the decoder.
+      params: weights of the decoder.
       rows: packed rows `[s, t]`; `per_token` holds "weight" (1 on sampled tokens), "advantage" and "log_prob", the
         log-probability under the sampling policy.
-      settings: of the decoder.
+      settings: network of the decoder.
       temperature: at which the rollouts were sampled.
       epsilon_low: lower clip of the ratio.
       epsilon_high: upper clip of the ratio.
-      importance_cap: where the rollouts come from an engine whose log-probabilities are not quite the learner's: the
-        ratio is taken to the policy as it is before the step, and each token is weighted by the probability there over
-        the one that the engine states, at most this. 0: the engine is the learner's own.
+      importance_cap: for rollouts of an engine whose log-probabilities are not quite the learner's. The ratio is then
+        taken to the policy as it is before the step, and each token is weighted by its probability there over the one
+        that the engine states, at most by this cap. 0 where the learner's own policy sampled.
 
     Returns:
-      The scalar loss, and the sums "loss", "entropy", "clipped", "kl", "tokens", and of the mismatch between
-      learner and sampler "mismatch" (absolute difference of log-probabilities) and "truncated" (tokens at the cap).
+      The scalar loss, and the sums "loss", "entropy", "clipped", "kl", "tokens", and of the mismatch between learner
+      and sampler "mismatch" (absolute difference of log-probabilities) and "truncated" (tokens at the cap).
     """
     objective = functools.partial(
         _surrogate, epsilon_low=epsilon_low, epsilon_high=epsilon_high, importance_cap=importance_cap
@@ -265,11 +278,11 @@ def clipped_surrogate(
 def _summed(
     params: decoder.Params, rows: Packed, objective: Objective, *, settings: Network, temperature: float = 1.0
 ) -> Sums:
-    """Sum an objective over all tokens given what stands before them; the first of a row adds nothing.
+    """Sum an objective over all tokens but the first of each row, which nothing predicts.
 
     At the first token of a later segment or suffix the scores belong to the one before: its weight has to be 0 (prompts
-    are never trained, and a suffix begins with the last token of its prompt).
-    `compute.logits_chunk` says how many tokens of a row have scores over the vocabulary in memory at once; 0 is all.
+    are never trained, and a suffix begins with the last token of its prompt). `compute.logits_chunk` says how many
+    tokens of a row have scores over the vocabulary in memory at once; 0 is all.
     """
     hidden, _ = decoder.hidden_states(
         params,

@@ -22,7 +22,13 @@ Loss = Callable[[decoder.Params, Packed], tuple[Float[Array, ""], Sums]]
 
 
 class TrainState(typing.NamedTuple):
-    """Everything an update replaces. `step` counts updates that were applied."""
+    """Everything that an update replaces.
+
+    Attributes:
+      params: weights of the policy.
+      optimizer: moments and counters of the optimizer.
+      step: int32 scalar, the number of updates that were applied.
+    """
 
     params: decoder.Params
     optimizer: optax.OptState
@@ -30,7 +36,7 @@ class TrainState(typing.NamedTuple):
 
 
 class Recipe(typing.Protocol):
-    """The fields that SFT and GRPO settings share."""
+    """The fields that SFT and GRPO settings share; `settings.GrpoSettings` gives their meaning and units."""
 
     @property
     def steps(self) -> int: ...
@@ -49,9 +55,13 @@ class Recipe(typing.Protocol):
 
 
 def build_optimizer(recipe: Recipe, *, ends_at: float) -> optax.GradientTransformation:
-    """AdamW behind global-norm clipping; linear warm-up, then a cosine to `ends_at` times the peak rate.
+    """Build AdamW behind global-norm clipping, with linear warm-up and then a cosine decay.
 
     Norm scales and biases are not decayed.
+
+    Args:
+      recipe: steps, peak rate, warm-up, decay and clipping norm.
+      ends_at: share of the peak rate at the last step; 1 keeps the rate constant after the warm-up.
     """
     schedule = optax.warmup_cosine_decay_schedule(
         init_value=0.0 if recipe.warmup_steps else recipe.learning_rate,
@@ -67,6 +77,7 @@ def build_optimizer(recipe: Recipe, *, ends_at: float) -> optax.GradientTransfor
 
 
 def initial_state(params: decoder.Params, optimizer: optax.GradientTransformation) -> TrainState:
+    """Build the training state before the first update; the parameters are used as they are, not copied."""
     return TrainState(params, optimizer.init(params), jnp.int32(0))
 
 
@@ -80,10 +91,22 @@ def update(
     optimizer: optax.GradientTransformation,
     mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
 ) -> tuple[TrainState, Sums]:
-    """The next state, and the sums of `loss` over the batch with "grad_norm" and "is_finite".
+    """Take one optimizer step.
 
     Gradients are summed over the first `used` microbatches and divided by `normalizer`. Where their norm is not finite
     the state comes back unchanged and "is_finite" is 0.
+
+    Args:
+      state: to be replaced.
+      batch: packed rows `[m, s, t]`.
+      used: number of microbatches, from the first, that hold anything.
+      normalizer: divides the summed gradients, such as the fixed token horizon.
+      loss: (params, packed rows `[s, t]`) -> the scalar to minimize, and sums to report.
+      optimizer: as `build_optimizer` makes it.
+      mesh: devices of the step.
+
+    Returns:
+      The next state, and the sums of `loss` over the batch (not divided) with "grad_norm" and "is_finite".
     """
     with sharding.on_mesh(mesh):
         summed = sharding.sum_over_data(functools.partial(_gradients, loss=loss), mesh)
@@ -101,7 +124,7 @@ def update(
 def _gradients(
     params: decoder.Params, batch: Packed, used: Int[Array, ""], *, loss: Loss
 ) -> tuple[decoder.Params, Sums]:
-    """Gradients and sums over the first `used` microbatches."""
+    """Sum gradients and reported figures over the first `used` microbatches."""
 
     def add(index: Int[Array, ""], total: tuple) -> tuple:
         rows = jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=False), batch)
@@ -121,7 +144,17 @@ def compile_update(
     loss: Loss,
     optimizer: optax.GradientTransformation,
 ) -> typing.Any:
-    """`update` under `jit`, with the state where `placed` puts it (and donated) and the rows of batches split."""
+    """Wrap `update` in `jit`, for states on their places and batches split by rows.
+
+    Args:
+      mesh: devices of the step; an abstract mesh serves to trace and lower.
+      placed: shardings of the training state, which is donated.
+      loss: see `update`.
+      optimizer: see `update`.
+
+    Returns:
+      A function of (state, batch, used, normalizer), compiled at its first call.
+    """
     whole = sharding.replicated(mesh)
     return jax.jit(
         functools.partial(update, loss=loss, optimizer=optimizer, mesh=mesh),
@@ -136,7 +169,23 @@ class DivergedError(ValueError):
 
 
 class Trainer:
-    """A training state on its mesh and the one compiled update that moves it."""
+    """A training state on its mesh and the one compiled update that moves it.
+
+    Args:
+      params: to start from, on the host or on any devices; copied.
+      loss: see `update`.
+      optimizer: as `build_optimizer` makes it.
+      mesh: devices along each axis.
+      micro_rows: rows of a microbatch, over all processes.
+      most_skipped: updates in a row without a finite gradient after which `step` gives up.
+
+    Attributes:
+      state: the current training state; replaced, and its arrays donated, by every step.
+      skipped_in_a_row: updates without a finite gradient since the last one that had one.
+
+    Raises:
+      SettingsError: if the mesh does not fit the devices, the rows or the shape of the policy.
+    """
 
     def __init__(
         self,
@@ -164,10 +213,20 @@ class Trainer:
     def step(
         self, batch: Packed, used: int, *, normalizer: float, place: multihost.PlaceBatch = multihost.from_local_shards
     ) -> dict[str, float]:
-        """One update; returns the sums of the loss over all processes.
+        """Take one update and return the sums of the loss over all processes.
 
-        Each of them brings its own rows (`processes.fed`), or all bring the same (`processes.spread`). Raises
-        DivergedError after `most_skipped` skipped in a row.
+        Args:
+          batch: packed rows `[m, s, t]` of this process, or of all of them, see `place`.
+          used: microbatches that hold anything; the largest number of any process counts.
+          normalizer: divides the gradients; equal in all processes.
+          place: makes arrays over all devices of the batch: `multihost.from_local_shards` where each process brings its
+            own rows, `multihost.from_replicated` where all bring the same.
+
+        Returns:
+          The sums of the loss by name, with "grad_norm" and "is_finite" (0 where the update was skipped).
+
+        Raises:
+          DivergedError: after `most_skipped` updates skipped in a row.
         """
         batch = place(batch, sharding.row_sharding(self._mesh, axis=1))
         numbers = multihost.to_host_replicated((jnp.int32(multihost.global_max(used)), jnp.float32(normalizer)))

@@ -39,13 +39,17 @@ COMPUTED = ("compute_dtype", "remat", "unroll", "attention_block", "logits_chunk
 
 
 def reuse_compiled_programs(workdir: pathlib.Path) -> None:
-    """Keeps compiled programs in the workdir: a job that is started again compiles nothing a second time."""
+    """Keep compiled programs in the workdir, so that a job that is started again compiles nothing a second time."""
     jax.config.update("jax_compilation_cache_dir", str(workdir.resolve() / COMPILED_FOLDER))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 
 def write_model(workdir: pathlib.Path, model: settings_lib.ModelSettings) -> None:
-    """Stores the shape of the policy; raises UserError where the workdir belongs to a policy of another shape."""
+    """Store the shape of the policy.
+
+    Raises:
+      UserError: if the workdir holds a policy of another shape.
+    """
     path = workdir / POLICY_FILE
     shape = _shape_of(model)
     if path.exists() and thaw(read_model(workdir)) != shape:
@@ -54,7 +58,12 @@ def write_model(workdir: pathlib.Path, model: settings_lib.ModelSettings) -> Non
 
 
 def read_model(workdir: pathlib.Path) -> settings_lib.ModelSettings:
-    """The shape of the policy that a job left; raises UserError where there is none."""
+    """Read the shape of the policy that a job left.
+
+    Raises:
+      UserError: if there is none, or its file is not JSON.
+      SettingsError: if a stored value is not valid.
+    """
     path = workdir / POLICY_FILE
     try:
         values = json.loads(path.read_text())
@@ -71,12 +80,17 @@ def _shape_of(model: settings_lib.ModelSettings) -> dict[str, typing.Any]:
 
 
 def claim_workdir(workdir: pathlib.Path, job: str, settings: settings_lib.Settings) -> None:
-    """Write down which job and which settings a workdir belongs to, or hold them to what stands there.
+    """Record which job and settings a workdir belongs to, or check them against what is recorded.
 
     A workdir without a checkpoint belongs to nobody: what a mistaken start has left does not bind the next one.
 
+    Args:
+      workdir: that of the job.
+      job: name of the job, such as "sft".
+      settings: those of this start.
+
     Raises:
-      UserError: in one line, where the workdir is another job's, or a setting has changed that is not among `FREE`.
+      UserError: if the workdir is another job's, or a setting has changed that is not among `FREE`.
     """
     path = workdir / JOB_FILE
     now = {"job": job, "settings": flatten(json.loads(json.dumps(thaw(settings))))}
@@ -97,7 +111,7 @@ def claim_workdir(workdir: pathlib.Path, job: str, settings: settings_lib.Settin
 
 
 def flatten(values: dict[str, typing.Any], path: str = "") -> dict[str, typing.Any]:
-    """Return nested values by their whole names, such as `grpo.steps`."""
+    """Flatten nested values to their dotted names, such as `grpo.steps`."""
     found = {}
     for name, value in values.items():
         found |= flatten(value, f"{path}{name}.") if isinstance(value, dict) else {f"{path}{name}": value}
@@ -105,9 +119,14 @@ def flatten(values: dict[str, typing.Any], path: str = "") -> dict[str, typing.A
 
 
 class MetricsWriter:
-    """One line a step in `metrics.jsonl`, the same numbers for TensorBoard; a resumed run cuts off its own tail.
+    """Writes one line a step to `metrics.jsonl`, and the same numbers for TensorBoard.
 
-    Lines for which the disk has no room are kept and written with a later one.
+    A resumed run cuts off the lines of steps that it repeats. Lines for which the disk has no room are kept and written
+    with a later one.
+
+    Args:
+      workdir: an existing directory, of this process alone.
+      first_step: the first step that will be written; older lines stay.
     """
 
     def __init__(self, workdir: pathlib.Path, *, first_step: int) -> None:
@@ -119,12 +138,14 @@ class MetricsWriter:
         self._board = tensorboardX.SummaryWriter(str(workdir / "tensorboard"), purge_step=first_step, max_queue=0)
 
     def write(self, step: int, values: dict[str, float]) -> None:
+        """Write the figures of a step; a full disk is one warning in the log."""
         self._unwritten.append(json.dumps({"step": step, **values}) + "\n")
         self._flush()
         for name, value in values.items():
             self._board.add_scalar(name, value, step)
 
     def close(self) -> None:
+        """Close TensorBoard's files; a failure is one warning in the log."""
         try:
             self._board.close()
         except OSError as error:
@@ -147,20 +168,28 @@ class MetricsWriter:
 
 
 class Stopwatch:
-    """Seconds of a job over all its starts: `before_s` are those of earlier starts."""
+    """Measures the seconds of a job over all its starts; `before_s` are those of earlier ones."""
 
     def __init__(self, before_s: float) -> None:
         self._before_s = before_s
         self._started_s = time.monotonic()
 
     def wall_s(self) -> float:
+        """Return the seconds of all starts so far."""
         return self._before_s + time.monotonic() - self._started_s
 
 
 def write_summary(
     workdir: pathlib.Path, title: str, figures: dict[str, float], *, settings: settings_lib.Settings
 ) -> None:
-    """Writes `summary.json` and prints its figures as one table."""
+    """Write the figures of a job, with its settings, to `summary.json` and print them as a table.
+
+    Args:
+      workdir: where the file goes; an older one is replaced.
+      title: of the table.
+      figures: numbers by name; one that is not finite is stored as null.
+      settings: those of the job.
+    """
     files.write_json(workdir / SUMMARY_FILE, {**figures, "settings": thaw(settings)})
     table = rich.table.Table(title=title)
     table.add_column("figure")
