@@ -30,7 +30,14 @@ class CampaignError(ValueError):
 
 
 class CalibrationCampaign(NamedTuple):
-    """What one campaign measured, what it found, and how many of its tests were left out."""
+    """What one campaign measured and found.
+
+    Attributes:
+      pairs: stored and fresh seconds of the tests that were kept.
+      found: the fits.
+      left_out: number of tests that did not succeed, were timed in a degraded moment, or had no stored seconds; not
+        stored in files, hence 0 for a campaign that was read.
+    """
 
     pairs: calibration.DurationPairs
     found: calibration.Calibration
@@ -38,7 +45,14 @@ class CalibrationCampaign(NamedTuple):
 
 
 def read_entries(path: pathlib.Path) -> list[dict]:
-    """All entries of a campaign file; raises CampaignError for the first that is not one."""
+    """Return all entries of a campaign file.
+
+    Args:
+      path: a file with one JSON object a line, with the fields FIELDS.
+
+    Raises:
+      CampaignError: a line is not such an object, or the file is empty.
+    """
     entries = []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         try:
@@ -69,7 +83,19 @@ def _is_entry(entry: object) -> bool:
 def run_campaign(
     connected: client.Client, entries: Sequence[dict], *, repeats: int, limit_s: float
 ) -> CalibrationCampaign:
-    """Runs every entry again and fits; tests that do not succeed, or were timed in a degraded moment, are left out."""
+    """Run every entry again and fit the map from its stored seconds to fresh ones.
+
+    Tests that do not succeed, or were timed in a degraded moment, are left out.
+
+    Args:
+      connected: client of the service to calibrate.
+      entries: what `read_entries` returned.
+      repeats: timed executions of a test on average, 1 to 100.
+      limit_s: wall limit of one run.
+
+    Raises:
+      ValueError: too few tests or problems are left to judge a fit.
+    """
     requests = []
     for entry in entries:
         suite = Suite(inputs=tuple(entry["inputs"]), expected=(None,) * len(entry["inputs"]))
@@ -101,7 +127,7 @@ def _no_pairs() -> calibration.DurationPairs:
 
 
 def write_campaign(directory: pathlib.Path, campaign: CalibrationCampaign) -> None:
-    """Write the pairs, the calibration and plots."""
+    """Write `pairs.jsonl`, `calibration.json` and both plots into a directory, which is made if need be."""
     from sandbox.timing import campaign_plots
 
     pairs, found, _ = campaign
@@ -134,7 +160,19 @@ def read_campaign(path: pathlib.Path) -> CalibrationCampaign:
 
 
 def summary_of(campaign: CalibrationCampaign, old: CalibrationCampaign | None) -> dict[str, object]:
-    """What a reader wants first; with an older campaign also how far the affine map has moved since."""
+    """Summarize a campaign in plain values.
+
+    Args:
+      campaign: the campaign to summarize.
+      old: an earlier one, or None.
+
+    Returns:
+      Coefficients with their 95 % intervals, qualities of the affine fit, and rank correlations; with `old` also, under
+      `compared`, how far the affine map has moved since.
+
+    Raises:
+      ValueError: the two campaigns have fewer than two problems in common.
+    """
     pairs, found, left_out = campaign
     alpha, beta_s = calibration.affine_intervals(pairs)
     calibrated_s = found.alpha * pairs.stored_s + found.beta
@@ -193,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def calibrate_service(flags: argparse.Namespace) -> dict[str, object]:
-    """The whole campaign; returns what it also writes as `summary.json`."""
+    """Run a whole campaign with the flags of `main` and return what it also writes as `summary.json`."""
     old = read_campaign(flags.compare) if flags.compare else None
     entries = read_entries(flags.campaign)
     flags.output.mkdir(parents=True, exist_ok=True)

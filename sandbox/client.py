@@ -24,7 +24,13 @@ REUSE = ("always", "never")
 
 
 class Service(Protocol):
-    """What answers requests: a pool of this process, or servers elsewhere."""
+    """What answers requests: a pool of this process, or servers elsewhere.
+
+    Attributes:
+      measured_under: service, backend, image and host by name; every answer carries them.
+      counts: events since the start by name: `requests`, `unsettled`, `recovered` and others.
+      windows: the same requests in windows, in which bursts of unsettled ones show.
+    """
 
     measured_under: dict[str, str]
     counts: collections.Counter[str]
@@ -48,15 +54,26 @@ def connect(
     token: str | None = None,
     fallback_policy: str | FallbackPolicy = "discard",
 ) -> "Client":
-    """A client, closed by `close` or at the end of a `with`.
+    """Open a client on local workers or on servers; close it with `close` or by leaving its `with` block.
 
-    `address` is `local` (processes of this machine, for trusted code), `docker` (containers of this machine), or the
-    URLs of servers separated by commas. `workers` is the number of programs that run, or are asked for, at the same
-    time. `store` is a file of stored answers; with `reuse="always"` equal requests are answered from it, and equal
-    requests of one batch are executed once. `token` is that of the servers, by default the one that the environment
-    variable OPTIMRL_SANDBOX_TOKEN holds. `fallback_policy`, a `FallbackPolicy` or the name of one, says what becomes of
-    a test that the servers could not settle. Raises InvalidRequestError for what does not exist, OSError where nothing
-    answers.
+    Args:
+      address: `local` (processes of this machine, for trusted code only), `docker` (containers of this machine),
+        `docker_clean` (containers that are cleaned between runs, for trusted code), or the URLs of servers separated by
+        commas.
+      workers: how many programs run at the same time, or how many requests are under way to servers; 1 to 1024.
+      store: file of stored answers, made where it does not exist; None keeps none.
+      reuse: `always` answers equal requests from the store and runs equal requests of one batch once; `never` runs
+        every request and leaves the store alone.
+      token: the servers' token; None takes the environment variable OPTIMRL_SANDBOX_TOKEN.
+      fallback_policy: what becomes of a test that the servers could not settle, as a `FallbackPolicy` or the name of
+        one; local pools have no fallback.
+
+    Returns:
+      A connected client.
+
+    Raises:
+      InvalidRequestError: an argument is wrong, or a server refuses the token or is no sandbox server.
+      OSError: no server or no container engine answers, or the store cannot be opened.
     """
     require(isinstance(workers, int) and 1 <= workers <= 1024, "workers", workers, "a whole number in [1, 1024]")
     require(reuse in REUSE, "reuse", reuse, f"one of {', '.join(REUSE)}")
@@ -78,9 +95,12 @@ def _service(address: str, *, workers: int, token: str, policy: FallbackPolicy) 
 
 
 def map_of(answer: RunResult) -> drift.AffineMap:
-    """How seconds stored earlier read in the state of the service that gave this answer: slope * stored + offset_s.
+    """Return the map that brings stored seconds to the clock of this answer: slope * stored_s + offset_s.
 
-    The identity until the service's probes have shown a lasting drift; see sandbox.timing.drift.
+    It is the identity until the service's probes have shown a lasting drift; see sandbox.timing.drift.
+
+    Args:
+      answer: a result; its `measured_under` carries the map.
     """
     return drift.map_under(answer.measured_under)
 
@@ -96,6 +116,7 @@ class Client:
 
     @property
     def measured_under(self) -> dict[str, str]:
+        """Service, backend, image and host that measure, by name."""
         return self.service.measured_under
 
     @property
@@ -115,7 +136,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends all workers; requests that have not started are dropped."""
+        """Finish the requests that run, drop those that wait, and end all workers."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.service.close()
         self._threads.shutdown(wait=True)
@@ -124,22 +145,43 @@ class Client:
             self._store = None
 
     def upload(self, suite: Suite) -> str:
-        """Makes a suite known and returns the hash under which requests name it."""
+        """Make a suite known to the service.
+
+        Args:
+          suite: inputs, expected outputs and checker. A suite that is known already costs nothing.
+
+        Returns:
+          The suite's SHA-256, under which requests name it.
+
+        Raises:
+          InvalidRequestError: the suite names a checker that does not exist.
+        """
         checkers.checker_named(suite.checker)
         return self.service.upload(suite)
 
     def run(self, request: RunRequest) -> RunResult:
-        """Runs one request and waits for its answer."""
+        """Run one request and wait for its answer; see `run_many`."""
         return self.run_many([request])[0]
 
     async def arun(self, request: RunRequest) -> RunResult:
-        """Like `run`, without blocking the event loop."""
+        """Run one request without blocking the event loop; see `run_many`."""
         return await asyncio.wrap_future(self._submit(request))
 
     def run_many(
         self, requests: Sequence[RunRequest], *, on_result: Callable[[RunResult], None] | None = None
     ) -> list[RunResult]:
-        """Answers in the order of `requests`, at most one running on each worker; `on_result` sees each as it ends."""
+        """Run requests side by side, at most one on each worker, and wait for all of them.
+
+        Args:
+          requests: programs with the hashes of uploaded suites; nothing is run unless all of them are valid.
+          on_result: called in this thread with each answer as it arrives, in any order.
+
+        Returns:
+          One answer for each request, in their order. Tests that the sandbox could not settle are `sandbox_fault`.
+
+        Raises:
+          InvalidRequestError: a suite is not known or lacks a test that was asked for.
+        """
         for request in requests:
             self.service.suite_of(request)
         futures: dict[str, concurrent.futures.Future[RunResult]] = {}

@@ -13,7 +13,14 @@ CPU = pathlib.Path("/sys/devices/system/cpu")
 
 
 class Finding(NamedTuple):
-    """One look at the host: what was found, whether timing can live with it, and what to do otherwise."""
+    """One look at the host.
+
+    Attributes:
+      name: what was looked at.
+      value: what was found; "unknown" where the host does not say.
+      is_fit: whether timing can live with it.
+      advice: what to do otherwise.
+    """
 
     name: str
     value: str
@@ -25,22 +32,26 @@ class Finding(NamedTuple):
 
 
 def governor() -> Finding:
+    """Look at the frequency governor: any but `performance` changes the clock between runs."""
     value = _read(CPU / "cpu0/cpufreq/scaling_governor")
     return Finding("governor", value, value in ("performance", "unknown"), "cpupower frequency-set -g performance")
 
 
 def turbo() -> Finding:
+    """Look at turbo frequencies, which depend on the temperature and on the neighbours; Intel only."""
     value = {"1": "off", "0": "on"}.get(_read(CPU / "intel_pstate/no_turbo"), "unknown")
     return Finding("turbo", value, value != "on", "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo")
 
 
 def siblings() -> Finding:
+    """Look at hyper-threading: a busy sibling slows its core down."""
     value = _read(CPU / "smt/active")
     value = {"1": "shared cores", "0": "off"}.get(value, "unknown")
     return Finding("smt", value, value != "shared cores", "echo off > /sys/devices/system/cpu/smt/control")
 
 
 def steal() -> Finding:
+    """Measure, for SAMPLE_S, the share of processor time that the hypervisor gave to other machines."""
     before, after = _processor_ticks(), None
     time.sleep(SAMPLE_S)
     after = _processor_ticks()
@@ -50,28 +61,33 @@ def steal() -> Finding:
 
 
 def swap() -> Finding:
+    """Look for swap, which turns a lack of memory into slowness instead of a verdict."""
     rows = _read(pathlib.Path("/proc/swaps")).splitlines()
     value = "on" if len(rows) > 1 else "off"
     return Finding("swap", value, value == "off", "swapoff -a")
 
 
 def cgroup() -> Finding:
+    """Say which version of control groups accounts for memory and processor time; timing can live with both."""
     is_v2 = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
     return Finding("cgroup", "v2" if is_v2 else "v1", True, "")
 
 
 def clock_source() -> Finding:
+    """Look at the kernel's clock: slow ones, such as hpet, add their own reading time to short runs."""
     value = _read(pathlib.Path("/sys/devices/system/clocksource/clocksource0/current_clocksource"))
     is_fit = value in ("tsc", "kvm-clock", "arch_sys_counter", "unknown")
     return Finding("clock source", value, is_fit, "boot with clocksource=tsc")
 
 
 def isolated_cores() -> Finding:
+    """Look for cores on which the kernel schedules nothing of its own accord."""
     value = _read(CPU / "isolated") or "none"
     return Finding("isolated cores", value, value not in ("none",), "boot with isolcpus= for the workers' cores")
 
 
 def memory_layout() -> Finding:
+    """Look at address randomization, which moves the seconds of one program from start to start."""
     value = {"0": "fixed", "unknown": "unknown"}.get(
         _read(pathlib.Path("/proc/sys/kernel/randomize_va_space")), "random"
     )
@@ -80,12 +96,14 @@ def memory_layout() -> Finding:
 
 
 def system_load() -> Finding:
+    """Compare the load of the last minute with the cores that this process may use; half of them may be busy."""
     one_minute, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
     is_fit = one_minute <= 0.5 * cores
     return Finding("load", f"{one_minute:.1f} on {cores} cores", is_fit, "give the workers' cores to nothing else")
 
 
 def instruction_counter() -> Finding:
+    """Say whether the host counts instructions; timing can live without."""
     value = _read(pathlib.Path("/proc/sys/kernel/perf_event_paranoid"))
     has_events = pathlib.Path("/sys/bus/event_source/devices/cpu").exists()
     return Finding("instruction counter", f"{'present' if has_events else 'absent'} (paranoid {value})", True, "")
@@ -109,12 +127,12 @@ OPTIONAL = ("isolated cores", "smt", "turbo", "memory layout")
 
 
 def inspect() -> list[Finding]:
-    """All findings, in a fixed order; takes a fifth of a second, for the processor's ticks."""
+    """Run all checks and return their findings in a fixed order; takes SAMPLE_S, for the processor's ticks."""
     return [check() for check in CHECKS]
 
 
 def unfit(findings: Sequence[Finding]) -> list[str]:
-    """Names of what makes durations from this host doubtful; they are stamped on results."""
+    """Return the names of what makes durations from this host doubtful; optional advice is not among them."""
     return [finding.name for finding in findings if not finding.is_fit and finding.name not in OPTIONAL]
 
 

@@ -20,7 +20,10 @@ TOKEN_VARIABLE = "OPTIMRL_SANDBOX_TOKEN"
 
 
 class Verdict(enum.StrEnum):
-    """What became of one program on one test; closed, so that a `match` over it is complete."""
+    """What became of one program on one test; closed, so that a `match` over it is complete.
+
+    SANDBOX_FAULT alone says nothing about the program: such a test is masked, never punished.
+    """
 
     SUCCESS = "success"
     WRONG_OUTPUT = "wrong_output"
@@ -38,14 +41,27 @@ class InvalidRequestError(ValueError):
 
 
 def require(condition: bool, field: str, value: object, expected: str) -> None:
-    """Raises InvalidRequestError in the house form `field = value: expected ...` unless `condition` holds."""
+    """Raise InvalidRequestError with the message `field = value: expected ...` unless `condition` holds."""
     if not condition:
         raise InvalidRequestError(f"{field} = {value!r}: expected {expected}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run of a program may use. The paper's envelope is 1 GB and 10 s (App. C.1)."""
+    """What one run of a program may use. The paper allows 1 GB and 10 s (App. C.1).
+
+    Attributes:
+      wall_s: wall-clock seconds, in (0, 600].
+      memory_bytes: memory of all its processes together, from 16 MiB.
+      output_bytes: standard output, from 1.
+      processes: processes and threads at the same time, from 1.
+      file_bytes: size of the largest file that it writes; a smaller one than `output_bytes` has no effect, because the
+        kernel knows one limit for both.
+      cpu_s: user plus system seconds of all its processes, in (0, 600]; None leaves it to the wall limit.
+
+    Raises:
+      InvalidRequestError: a limit is out of its range.
+    """
 
     wall_s: float = SERVICE_CAP_S
     memory_bytes: int = 1024 * MEBIBYTE
@@ -73,10 +89,16 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
-    """The tests of one problem: inputs, the outputs to expect, and the checker that compares them.
+    """The tests of one problem, at least one. Expected outputs stay with the pool and never enter a container.
 
-    `expected[k]` is None where no output is known yet (a generator's run, a consensus run): such a run that exits
-    cleanly is a success. Expected outputs stay with the pool; they never enter a container.
+    Attributes:
+      inputs: standard input of each of the k tests.
+      expected: the k outputs to expect; None where no output is known yet (a generator's run, a consensus run): there
+        every run that exits cleanly is a success.
+      checker: name of the comparison of outputs, see `sandbox.timing.checkers.checker_named`.
+
+    Raises:
+      InvalidRequestError: no test, uneven lengths, or a field of a wrong type.
     """
 
     inputs: tuple[str, ...]
@@ -99,7 +121,7 @@ class Suite:
 
     @functools.cached_property
     def sha256(self) -> str:
-        """Content address under which a suite is uploaded once."""
+        """Content address under which a suite is uploaded once, as 64 hexadecimal digits."""
         return hashlib.sha256(to_json(self).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -107,14 +129,26 @@ class Suite:
 class RunRequest:
     """One program on some tests of an uploaded suite.
 
-    `tests` are indices into the suite, None for all of them. A test gets up to `repeats` timed executions on average:
-    one whose two fastest runs agree within `precision` (a share of them) leaves to others what it does not need.
-    `decisions_s`, one for each test asked for, are seconds at which something is decided, such as a reference to be
-    beaten: a test near its own, or near its limit, is measured twice as precisely.
-    `stops_early` ends the run at the first test that neither succeeds nor reaches its time limit; tests that were not
-    reached are absent from the result. `returns_output` asks for the program's standard output.
-    `optimization_tests` are those whose durations matter, None where nobody said: a fallback needs to know
-    which seconds it may not invent, and an early stop that a time limit on any other test is a failure.
+    Attributes:
+      program: source code, which reads standard input and writes standard output.
+      suite_sha256: content address of the suite.
+      tests: indices into the suite in the order to run them, at least one; None for all.
+      limits: what each run may use.
+      repeats: timed executions of a test on average, 1 to 100. A test whose two fastest runs agree leaves to others
+        what it does not need.
+      language: a name of `sandbox.inside.languages.LANGUAGES`.
+      seed: makes otherwise equal requests different, so that each is measured; programs do not see it.
+      returns_output: whether results carry the program's standard output.
+      stops_early: whether to stop at the first failure, a time limit on a test of `optimization_tests` excepted. Tests
+        that were not reached are absent from the result.
+      optimization_tests: indices of the tests whose durations matter; None where nobody said, which is taken for all
+        by an early stop and rules out a fallback.
+      precision: how closely the two fastest runs of a test have to agree, as a share of them in (0, 1].
+      decisions_s: one duration for each test asked for at which something is decided, such as a reference to be
+        beaten. A test near its own, or near its limit, is measured twice as precisely.
+
+    Raises:
+      InvalidRequestError: a field is of a wrong type or out of its range.
     """
 
     program: str
@@ -159,7 +193,11 @@ class RunRequest:
 
 
 def require_fit(request: RunRequest, suite: Suite) -> None:
-    """Raises InvalidRequestError for a request that asks for tests which its suite does not have."""
+    """Check that a suite has the tests, and as many as the decisions, that a request asks for.
+
+    Raises:
+      InvalidRequestError: an index of `tests` is too large, or `decisions_s` is not one for each test.
+    """
     for test in request.tests or ():
         require(test < len(suite.inputs), "tests", test, f"indices below {len(suite.inputs)}")
     if request.tests is None and request.decisions_s is not None:
@@ -171,12 +209,19 @@ def require_fit(request: RunRequest, suite: Suite) -> None:
 class TestResult:
     """What one program did on one test.
 
-    `wall_s` is the instrument's estimate of the program's own wall time over `runs` executions and `wall_std_s` the
-    standard deviation of that estimate (0 where a single run says nothing about it); `cpu_s` is user plus system time.
-    `instructions` is the least number that a run took in user space, None where the host does not count them.
-    Another measurement of the same program and test lies within `interval_s` in 95 of 100 cases.
-    `endings` counts the executions by the verdict of each: one that fails fails the test.
-    A run that was ended by its time limit reports the limit. `output` is None unless it was asked for and is UTF-8.
+    Attributes:
+      test: index into the suite.
+      verdict: what became of it; one execution that fails fails the test.
+      wall_s: estimated wall seconds of the program itself over `runs` executions; the limit after a time limit.
+      cpu_s: user plus system seconds.
+      wall_std_s: standard deviation of the estimate `wall_s`; 0 for a test that was not timed, such as a failed one.
+      runs: executions.
+      peak_memory_bytes: peak memory of the first execution, or of the one that failed.
+      instructions: fewest user-space instructions of a run; None where the host does not count them.
+      worker: name of the worker that ran it.
+      output: standard output; None unless it was asked for and is UTF-8.
+      detail: end of standard error, or the reason of a fault; empty after a success.
+      endings: number of executions by the verdict of each.
     """
 
     __test__: typing.ClassVar[bool] = False
@@ -196,16 +241,24 @@ class TestResult:
 
     @property
     def interval_s(self) -> tuple[float, float]:
-        """Where another measurement falls: it varies as much as this one, hence the square root of two."""
+        """Seconds (low, high) between which another measurement of the same program and test falls in 95 of 100 cases.
+
+        The other measurement varies as much as this one, hence the square root of two.
+        """
         reach_s = Z_95 * math.sqrt(2) * self.wall_std_s
         return max(0.0, self.wall_s - reach_s), self.wall_s + reach_s
 
 
 @dataclasses.dataclass(frozen=True)
 class RunResult:
-    """The answer to a RunRequest: executed tests in the order asked for, and what measured them.
+    """The answer to a RunRequest.
 
-    `measured_under` names service, backend, image, host and calibration, so that a stored duration can be traced.
+    Attributes:
+      request_sha256: content address of the request.
+      results: the executed tests in the order asked for.
+      measured_under: service, backend, image, host and calibration by name, so that a stored duration can be traced.
+        `degraded` is present where its seconds are doubtful, `fallback` where some verdicts come from the client's own
+        machine.
     """
 
     request_sha256: str
@@ -219,7 +272,7 @@ class RunResult:
 
 
 def to_json(message: "DataclassLike") -> str:
-    """Canonical JSON of any dataclass of this module: sorted keys, no spaces, so that equal values hash equally."""
+    """Return the canonical JSON of a dataclass: sorted keys, no spaces, ASCII, so that equal values hash equally."""
     return json.dumps(dataclasses.asdict(message), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
@@ -233,7 +286,18 @@ Message = typing.TypeVar("Message", bound=DataclassLike)
 
 
 def from_json(kind: type[Message], text: str | bytes) -> Message:
-    """Reads a message of the given kind; raises InvalidRequestError naming the field for anything malformed."""
+    """Read a message of the given kind from JSON.
+
+    Args:
+      kind: a dataclass of this module.
+      text: one JSON object with the fields of `kind`.
+
+    Returns:
+      The message, validated.
+
+    Raises:
+      InvalidRequestError: no JSON, a field that is unknown or missing, or a value out of its range; it names the field.
+    """
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -242,7 +306,11 @@ def from_json(kind: type[Message], text: str | bytes) -> Message:
 
 
 def from_dict(kind: type[Message], value: object) -> Message:
-    """Builds a message from parsed JSON; unknown and missing fields are errors, lists become tuples."""
+    """Build a message from parsed JSON; lists become tuples.
+
+    Raises:
+      InvalidRequestError: unknown or missing fields, or values out of their range.
+    """
     if not isinstance(value, dict):
         raise InvalidRequestError(f"{kind.__name__} = {type(value).__name__!r}: expected an object")
     fields = {field.name: field for field in dataclasses.fields(kind)}

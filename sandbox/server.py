@@ -43,7 +43,10 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class BodyLimit:
-    """Refuses bodies over a size before they are held in memory."""
+    """ASGI middleware that refuses a body by its declared length, before any of it is held in memory.
+
+    Bodies without a declared length (chunked ones) are refused as well: 411, where one that is too large gets 413.
+    """
 
     def __init__(self, app: types.ASGIApp, *, limit: int) -> None:
         self._app = app
@@ -71,10 +74,18 @@ def create_app(
     findings: Sequence[host.Finding] | None = None,
     baseline: pathlib.Path | None = None,
 ) -> fastapi.FastAPI:
-    """The service on a pool, which it closes at its end. An empty token lets everyone in.
+    """Build the HTTP service on a pool, which it closes when it shuts down.
 
-    Every answer says whether the host is fit (by `findings`, looked up where they are None); `baseline` is the file of
-    the probes' first seconds.
+    Args:
+      workers: the pool; the name of the service and the fitness of the host are added to its `measured_under`.
+      token: what clients have to send as a bearer token; empty lets everyone in.
+      body_bytes: size of the largest body.
+      probe_every_s: seconds between live probes; 0 for none.
+      findings: what is known of the host; None looks now.
+      baseline: file of the probes' first seconds, see `probes.Sentinel`; None keeps them in memory only.
+
+    Raises:
+      ValueError: `baseline` exists and was not written by a server.
     """
     unfit = host.unfit(host.inspect() if findings is None else findings)
     workers.measured_under |= {"service": "http", "host_unfit": ",".join(unfit) or "no"}
@@ -109,7 +120,7 @@ def _routes(workers: pool.Pool, sentinel: probes.Sentinel) -> fastapi.APIRouter:
 
     @router.get("/health")
     async def health() -> dict[str, object]:
-        """Counts, windows, probes and identity of the service."""
+        """Report counts, windows, probes and identity of the service."""
         return {
             "counts": dict(workers.counts),
             "windows": workers.windows._asdict(),
@@ -119,24 +130,24 @@ def _routes(workers: pool.Pool, sentinel: probes.Sentinel) -> fastapi.APIRouter:
 
     @router.post("/calibration/accept", status_code=204)
     async def accept(version: Annotated[str, fastapi.Body(embed=True)]) -> None:
-        """Ends the alarm of the current map: whoever compares seconds has taken note of its version."""
+        """End the alarm of the current map: whoever compares seconds has taken note of its version."""
         sentinel.accept(version)
 
     @router.put("/suites/{sha256}", status_code=204)
     async def upload(sha256: str, suite: Suite) -> None:
-        """Makes a suite known under its content address."""
+        """Make a suite known under its content address."""
         protocol.require(sha256 == suite.sha256, "sha256", sha256, suite.sha256)
         workers.upload(suite)
 
     @router.post("/runs", response_model=RunResult)
     async def run(request: RunRequest) -> fastapi.Response:
-        """Runs a program on the tests of a suite and answers when all have run."""
+        """Run a program on the tests of a suite and answer when all have run."""
         answer = stamped(await asyncio.wrap_future(workers.submit(_within_cap(request))))
         return fastapi.Response(protocol.to_json(answer), media_type="application/json")
 
     @router.post("/batches", response_class=responses.StreamingResponse)
     async def batch(requests: list[RunRequest]) -> responses.StreamingResponse:
-        """Runs many requests; one line `{"index", "result"}` for each, as they finish.
+        """Run many requests and stream one line `{"index", "result"}` for each, as they finish.
 
         A batch may be larger than the queue: what finds no room waits until some of it has run.
         """
@@ -167,7 +178,7 @@ async def _lines(
     first: asyncio.Future[RunResult],
     stamped: Callable[[RunResult], RunResult],
 ) -> AsyncIterator[str]:
-    """Answers as they come; `first` is that of the first request, which found room in the queue."""
+    """Yield each answer as a line of JSON as it comes; `first` is the future of the first request, already queued."""
     waiting = collections.deque(range(1, len(requests)))
     running = {first: 0}
     try:
@@ -266,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check(flags: argparse.Namespace) -> None:
-    """Refuses what cannot be meant, before anything is started."""
+    """Refuse flags out of their range before anything is started."""
     for name, low, high in (("port", 1, 65_535), ("queue_limit", 1, 1 << 30), ("recycle_after", 1, 1 << 40)):
         value = getattr(flags, name)
         protocol.require(low <= value <= high, name, value, f"a whole number in [{low}, {high}]")
@@ -275,7 +286,7 @@ def _check(flags: argparse.Namespace) -> None:
 
 
 def _require_free(address: str, port: int) -> None:
-    """Raises OSError where the port is taken or the address is not this machine's."""
+    """Raise OSError where the port is taken or the address does not belong to this machine."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -15,17 +15,17 @@ Conversion = Callable[[TestResult, TestResult, float], TestResult]
 
 
 def keep_fault(fault: TestResult, local: TestResult, limit_s: float) -> TestResult:
-    """The test stays a fault, which masks the rollout."""
+    """Keep the fault, which masks the rollout."""
     return fault
 
 
 def keep_local_verdict(fault: TestResult, local: TestResult, limit_s: float) -> TestResult:
-    """The verdict of this machine stands; its seconds become the limit, because they say nothing about the service."""
+    """Keep this machine's verdict with the limit as its seconds: its own say nothing about the service's."""
     return dataclasses.replace(local, wall_s=limit_s, cpu_s=limit_s, wall_std_s=0.0)
 
 
 def count_as_timeout(fault: TestResult, local: TestResult, limit_s: float) -> TestResult:
-    """A success of this machine counts as a timeout at the limit, any other verdict as what it is."""
+    """Turn a success of this machine into a timeout at the limit, and keep any other verdict."""
     verdict = Verdict.TIME_LIMIT if local.verdict is Verdict.SUCCESS else local.verdict
     return dataclasses.replace(
         keep_local_verdict(fault, local, limit_s), verdict=verdict, detail=local.detail or fault.detail
@@ -49,12 +49,19 @@ HARD_FAILURES = frozenset(Verdict) - {Verdict.SUCCESS, Verdict.TIME_LIMIT, Verdi
 class FallbackPolicy:
     """What a client does about a service that does not settle a test or is not itself.
 
-    `correctness` and `optimization` say what a verdict of this machine is worth on tests of that category: nothing
-    (`discard`), itself (`keep`), or a timeout where it is a success. A correctness test whose success becomes a timeout
-    fails a correct program (App. C.5): the choice is there to be studied. `retries` is how often a request that came
-    back unsettled or from a degraded service is asked again at once, of another server where there is one. `quarantine`
-    says what becomes of durations from a degraded moment (`measured_under["degraded"]`): `mark` leaves them with it,
-    `discard` makes faults of them. `backend` runs the programs on this machine; `local` has no container around them.
+    Attributes:
+      correctness: what this machine's verdict is worth on a test that is not an optimization test: nothing (`discard`),
+        itself (`keep`), or a timeout where it is a success (`timeout`). The last fails a correct program (App. C.5) and
+        is there to be studied.
+      optimization: the same on optimization tests, `discard` or `timeout`.
+      retries: how often a request that came back unsettled or from a degraded service is sent again at once, to another
+        server where there is one; 0 to 10.
+      quarantine: what becomes of durations from a degraded moment (`measured_under["degraded"]`): `mark` leaves them
+        with their mark, `discard` makes faults of them.
+      backend: what runs programs on this machine, `local` or `docker`; `local` has no container around them.
+
+    Raises:
+      InvalidRequestError: a field has none of its choices.
     """
 
     correctness: str = "discard"
@@ -81,7 +88,7 @@ POLICIES: dict[str, FallbackPolicy] = {
 
 
 def policy_of(value: str | FallbackPolicy) -> FallbackPolicy:
-    """A policy, or the one of that name; raises InvalidRequestError for a name that is none."""
+    """Return the policy of a name, or the policy itself; raise InvalidRequestError for a name that POLICIES has not."""
     if isinstance(value, FallbackPolicy):
         return value
     require(value in POLICIES, "fallback_policy", value, f"one of {', '.join(POLICIES)}, or a FallbackPolicy")
@@ -89,14 +96,20 @@ def policy_of(value: str | FallbackPolicy) -> FallbackPolicy:
 
 
 def unsettled_tests(request: RunRequest, result: RunResult) -> tuple[int, ...]:
-    """Tests that still need a verdict: none after a definite failure where the request stops at the first, App. C.4."""
+    """Return the tests that still need a verdict (App. C.4).
+
+    There are none after a definite failure where the request stops early: it has decided about the program.
+    """
     if request.stops_early and any(item.verdict in HARD_FAILURES for item in result.results):
         return ()
     return tuple(item.test for item in result.results if item.verdict is Verdict.SANDBOX_FAULT)
 
 
 def worth_running(request: RunRequest, tests: tuple[int, ...], *, policy: FallbackPolicy) -> tuple[int, ...]:
-    """Those of `tests` on which a verdict of this machine would count; none where nobody said what times matter."""
+    """Return those of `tests` on which a verdict of this machine would count under a policy.
+
+    There are none where the request does not say which tests are optimization tests.
+    """
     if request.optimization_tests is None:
         return ()
     return tuple(test for test in tests if _conversion(request, test, policy) is not keep_fault)
@@ -105,10 +118,17 @@ def worth_running(request: RunRequest, tests: tuple[int, ...], *, policy: Fallba
 def reported(
     request: RunRequest, result: RunResult, local: Mapping[int, TestResult], *, policy: FallbackPolicy
 ) -> tuple[TestResult, ...]:
-    """What to report for every test, given the runs of this machine by test.
+    """Return what to report for every test, given the runs of this machine.
 
-    A fault stays where nothing else is known of its test; tests behind a definite failure of a request that stops early
-    are left out, as after any early stop.
+    Args:
+      request: the request.
+      result: the service's answer to it.
+      local: results of this machine by test, for the tests that were run here; may be empty.
+      policy: what they are worth.
+
+    Returns:
+      Results in the order of `result`. A fault stays where nothing else is known of its test; after a definite failure
+      of a request that stops early the faults are left out, as tests are after any early stop.
     """
     settled = []
     for item in result.results:
@@ -124,7 +144,7 @@ def reported(
 
 
 def quarantined(request: RunRequest, item: TestResult, measured_under: Mapping[str, str]) -> TestResult:
-    """A fault where the seconds of the test matter and a degraded service measured them; else the result itself."""
+    """Return a fault where the test's seconds matter and a degraded service measured them, else the result itself."""
     reason = health.degraded_by(measured_under)
     matters = request.optimization_tests is None or item.test in request.optimization_tests
     if not (reason and matters) or item.verdict in HARD_FAILURES:

@@ -15,7 +15,10 @@ WINDOW_REQUESTS = 100
 class Rates(NamedTuple):
     """The paper's three rates (Table 28), shares of requests that add up to 1.
 
-    Settled by the service alone, recovered by the fallback on the client's machine, and settled by neither.
+    Attributes:
+      service_only: settled by the service alone.
+      fallback: recovered by the fallback on the client's machine.
+      unresolved: settled by neither.
     """
 
     service_only: float
@@ -24,22 +27,29 @@ class Rates(NamedTuple):
 
 
 def rates(counts: Mapping[str, int]) -> Rates:
-    """Rates from `requests`, `unsettled` (by the service) and `recovered`; (1, 0, 0) before the first request."""
+    """Compute rates from the counts `requests`, `unsettled` and `recovered`; (1, 0, 0) before the first request."""
     requests = max(1, counts.get("requests", 0))
     unsettled, recovered = counts.get("unsettled", 0), counts.get("recovered", 0)
     return Rates(1.0 - unsettled / requests, recovered / requests, (unsettled - recovered) / requests)
 
 
 def any_failure_share(failure_share: float, runs: int) -> float:
-    """Probability that at least one of `runs` independent runs fails: 1 - (1 - f)^n (App. C.5)."""
+    """Compute the probability that at least one of `runs` independent runs fails: 1 - (1 - f)^n (App. C.5)."""
     return 1.0 - (1.0 - failure_share) ** runs
 
 
 class Windows(NamedTuple):
-    """Requests in windows of `size`, one after the other, counted as they come: all that a burst needs to be seen.
+    """Requests in windows of equal size, one after the other, counted as they come; bursts show in single windows.
 
-    `asked` and `unsettled` are those of the open window, `closed` windows came before it and `bursts` of them were
-    bursts, `was_burst` says whether the newest of them was.
+    A window is a burst when more than BURST_SHARE of its requests were not settled.
+
+    Attributes:
+      size: requests in a window.
+      asked: requests in the open window.
+      unsettled: those of them that were not settled.
+      closed: windows before the open one.
+      bursts: those of them that were bursts.
+      was_burst: whether the newest closed window was a burst.
     """
 
     size: int = WINDOW_REQUESTS
@@ -50,7 +60,7 @@ class Windows(NamedTuple):
     was_burst: bool = False
 
     def after(self, is_unsettled: bool) -> "Windows":
-        """The counts after one more request."""
+        """Return the counts after one more request."""
         now = self._replace(asked=self.asked + 1, unsettled=self.unsettled + is_unsettled)
         if now.asked < self.size:
             return now
@@ -67,5 +77,5 @@ class Windows(NamedTuple):
 
 
 def degraded_by(measured_under: Mapping[str, str]) -> str:
-    """What was wrong with the service when it measured: burst, drift, both, or nothing (empty)."""
+    """Return what was wrong with the service when it measured: `burst`, `drift`, `burst+drift`, or "" for nothing."""
     return measured_under.get("degraded", "")

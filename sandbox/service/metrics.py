@@ -24,6 +24,7 @@ class _PoolCollector:
         self._sentinel = sentinel
 
     def collect(self) -> Iterable[Metric]:
+        """Yield all metrics as they stand now."""
         counts, windows, watch = self._workers.counts, self._workers.windows, self._sentinel.watch
         degraded_by = self._sentinel.degraded_by
         for name, text in COUNTERS.items():
@@ -50,7 +51,10 @@ class _PoolCollector:
 
 
 def registry(workers: pool.Pool, sentinel: probes.Sentinel) -> CollectorRegistry:
-    """A registry of its own, so that several services in one process do not mix."""
+    """Make a registry that reads a pool and its probes whenever it is scraped.
+
+    It is not the global one of the library, so that several services in one process do not mix.
+    """
     found = CollectorRegistry()
     found.register(_PoolCollector(workers, sentinel))
     return found

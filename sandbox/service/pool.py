@@ -35,7 +35,13 @@ class PoolFull(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class PoolSettings:
-    """`recycle_after` is a number of runs, `queue_limit` of requests that wait or run, `suite_characters` of suites."""
+    """Bounds of a pool.
+
+    Attributes:
+      recycle_after: runs of a worker before it is replaced.
+      queue_limit: requests that wait or run at the same time.
+      suite_characters: characters of all suites together; the oldest make room.
+    """
 
     recycle_after: int = 20_000
     queue_limit: int = 1_000_000
@@ -43,7 +49,17 @@ class PoolSettings:
 
 
 class Pool:
-    """Workers with a life; safe to use from several threads."""
+    """Workers that share one queue, are replaced when they wear out, and outlive their losses.
+
+    Safe to use from several threads.
+
+    Attributes:
+      workers: the workers.
+      measured_under: what every answer names as having measured it.
+      counts: events since the start: `requests`, `runs`, `unsettled`, `refused`, `lost_workers`, `recycled_workers` and
+        `quarantined_workers`; `queued` is the number of requests that wait or run now.
+      windows: the same requests in windows.
+    """
 
     def __init__(
         self, workers: Sequence[SandboxWorker], *, measured_under: dict[str, str], settings: PoolSettings | None = None
@@ -62,17 +78,28 @@ class Pool:
         self._threads = concurrent.futures.ThreadPoolExecutor(len(self.workers), thread_name_prefix="sandbox")
 
     def upload(self, suite: Suite) -> str:
-        """Makes a suite known; the oldest ones go where all together exceed the pool's memory."""
+        """Hold a suite and return its hash; the oldest suites are dropped to stay within the pool's bound."""
         checkers.checker_named(suite.checker)
         return self._suites.put(suite)
 
     def suite_of(self, request: RunRequest) -> Suite:
-        """The suite of a request; raises for a request that cannot run here, naming the field."""
+        """Return the suite of a request; raise InvalidRequestError, naming the field, if it cannot run here."""
         require(request.language in LANGUAGES, "language", request.language, f"one of {', '.join(LANGUAGES)}")
         return self._suites.of(request)
 
     def submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]:
-        """Queues a request; raises PoolFull where the queue is at its limit."""
+        """Queue a request.
+
+        Args:
+          request: names a suite that was uploaded.
+
+        Returns:
+          A future of the answer. A test that could not be settled is a `sandbox_fault` in it, not an exception.
+
+        Raises:
+          PoolFull: the queue is at its limit.
+          InvalidRequestError: the request cannot run here.
+        """
         suite = self.suite_of(request)
         with self._lock:
             if self.counts["queued"] >= self._settings.queue_limit:
@@ -84,7 +111,7 @@ class Pool:
         return future
 
     def close(self) -> None:
-        """Finishes what runs, drops what waits, ends all workers."""
+        """Finish what runs, drop what waits, and stop all workers."""
         self._is_closing.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for worker in self.workers:
@@ -133,7 +160,7 @@ class Pool:
         return RunResult(request.sha256, faults, self.measured_under)
 
     def _return(self, worker: SandboxWorker, *, is_suspect: bool) -> None:
-        """Recycles a worn worker; a worker that fails again and again rests while others are there."""
+        """Put a worker back: a worn one is restarted, and one that keeps failing rests if there are others."""
         if worker.run_count >= self._settings.recycle_after:
             worker.stop()
             self._count(recycled_workers=1)
@@ -147,7 +174,17 @@ class Pool:
 
 
 def open_pool(backend: str, *, workers: int, settings: PoolSettings | None = None) -> Pool:
-    """A pool on a backend by name; raises DockerUnavailable (an OSError) where its engine or image is missing."""
+    """Open a pool on a backend by name.
+
+    Args:
+      backend: a key of BACKENDS.
+      workers: programs that run at the same time, 1 to 1024.
+      settings: its bounds; None for the defaults.
+
+    Raises:
+      InvalidRequestError: no such backend, or a wrong number of workers.
+      DockerUnavailable: the engine or the image is missing; an OSError.
+    """
     require(backend in BACKENDS, "backend", backend, f"one of {', '.join(BACKENDS)}")
     require(isinstance(workers, int) and 1 <= workers <= 1024, "workers", workers, "a whole number in [1, 1024]")
     return BACKENDS[backend](workers, settings)
@@ -167,7 +204,7 @@ def _docker(workers: int, settings: PoolSettings | None) -> Pool:
 
 
 def _docker_clean(workers: int, settings: PoolSettings | None) -> Pool:
-    """Containers that are cleaned after each run instead of a world for each: faster, for trusted code."""
+    """Open containers that are cleaned after each run, not made anew: faster, and for trusted code only."""
     from sandbox.backends import docker
 
     opened = docker.docker_workers(workers, isolation="clean")

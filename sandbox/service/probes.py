@@ -18,9 +18,18 @@ SUITE = Suite(inputs=_LINES, expected=_LINES)
 class Sentinel:
     """Probes a pool, and stamps on its answers what the probes and the faults say about them.
 
-    `baseline` is a file of the probes' first seconds, read where it exists and written otherwise: with it the map is
-    one from the day on which the file was made, without it one from this server's start. Raises ValueError for a file
-    that is none.
+    Args:
+      workers: the pool.
+      baseline: file of the probes' first seconds, read where it exists and written otherwise. With it the map starts on
+        the day on which the file was made, without it at this server's start.
+
+    Attributes:
+      watch: what the probes have shown so far.
+      probes: number of probes that succeeded.
+      degraded_probes: number of those whose seconds had left the band.
+
+    Raises:
+      ValueError: `baseline` was not written by a server.
     """
 
     def __init__(self, workers: pool.Pool, *, baseline: pathlib.Path | None = None) -> None:
@@ -31,7 +40,7 @@ class Sentinel:
         self.degraded_probes = 0
 
     async def probe_for_ever(self, *, every_s: float) -> None:
-        """A full queue skips a turn."""
+        """Probe every `every_s` seconds until cancelled; a turn on which the queue is full is skipped."""
         while True:
             try:
                 await self.probe()
@@ -40,7 +49,7 @@ class Sentinel:
             await asyncio.sleep(every_s)
 
     async def probe(self) -> None:
-        """One measurement; a probe that does not succeed says nothing about seconds and is only logged."""
+        """Measure once; a probe that does not succeed says nothing about seconds and is only logged."""
         sha256 = self._workers.upload(SUITE)
         request = RunRequest(drift.PROBE_PROGRAM, sha256, repeats=REPEATS)
         answer = await asyncio.wrap_future(self._workers.submit(request))
@@ -50,7 +59,7 @@ class Sentinel:
         self.note(tuple(result.wall_s for result in answer.results))
 
     def note(self, newest_s: tuple[float, ...]) -> None:
-        """Takes up the seconds of one more probe."""
+        """Add one more probe, given its seconds for each of drift.PROBE_LOOPS."""
         before, self.watch = self.watch, self.watch.after(newest_s)
         self.probes += 1
         self.degraded_probes += self.watch.is_degraded
@@ -64,24 +73,24 @@ class Sentinel:
             _LOG.warning("the newest probe has left the band: now = %.3f * then %+.4f s", *self.watch.newest)
 
     def accept(self, version: str) -> None:
-        """Ends the alarm of the current map; raises InvalidRequestError for any other version."""
+        """End the alarm of the current map; raise InvalidRequestError for any other version."""
         current = self.watch.current.version
         require(version == current, "version", version, f"the current one, {current!r}")
         self.watch = self.watch._replace(is_accepted=True)
 
     @property
     def degraded_by(self) -> tuple[str, ...]:
-        """What makes present seconds doubtful: burst, drift, both or nothing."""
+        """What makes present seconds doubtful: `burst`, `drift`, both or nothing."""
         signs = {"burst": self._workers.windows.is_degraded, "drift": self.watch.is_degraded}
         return tuple(name for name, is_there in signs.items() if is_there)
 
     def stamp(self) -> dict[str, str]:
-        """What an answer of this moment says about the state that it was measured in."""
+        """Return what to add to the `measured_under` of an answer: the current map, and what makes it doubtful."""
         degraded = {"degraded": "+".join(self.degraded_by)} if self.degraded_by else {}
         return self.watch.current.stamp() | degraded
 
     def report(self) -> dict[str, object]:
-        """The current map and the newest probe as plain values; `newest` is null before there was one."""
+        """Return the current map and the newest probe as plain values; `newest` is None before there was one."""
         current, newest = self.watch.current, self.watch.newest
         return {
             **current._asdict(),

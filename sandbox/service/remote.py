@@ -41,7 +41,25 @@ class Unanswered(OSError):
 
 
 class Remote:
-    """Servers that answer requests, seen as one service."""
+    """Servers that answer requests, seen as one service; safe to use from several threads.
+
+    Args:
+      urls: addresses of the servers, `http(s)://host:port`.
+      concurrency: requests under way at the same time, over all servers.
+      token: their token; empty for none.
+      policy: what becomes of tests that no server settles.
+      suite_characters: characters of all suites that are held for upload; the oldest make room.
+
+    Attributes:
+      counts: events since the start: `requests`, `unsettled`, `recovered`, `unresolved`, `degraded`, `retried`, and the
+        single tries that were refused as `full` or `failed`.
+      windows: the same requests in windows.
+      measured_under: what the first server to answer says of itself.
+
+    Raises:
+      Unanswered: no server answers.
+      InvalidRequestError: the token is refused, or an address is not that of a sandbox server.
+    """
 
     def __init__(
         self,
@@ -75,17 +93,19 @@ class Remote:
             raise InvalidRequestError(f"{server.base_url}: {NO_SERVER}") from None
 
     def upload(self, suite: Suite) -> str:
-        """Remembers a suite; servers get it when they first say that they do not know it."""
+        """Hold a suite and return its hash; a server gets it when it first says that it does not know it."""
         return self._suites.put(suite)
 
     def suite_of(self, request: RunRequest) -> Suite:
+        """Return the suite of a request; raise InvalidRequestError if it is not held or lacks a test."""
         return self._suites.of(request)
 
     def submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]:
+        """Send a request and return a future of its answer; it raises InvalidRequestError where servers refuse it."""
         return self._threads.submit(self._answer, request, self.suite_of(request))
 
     def close(self) -> None:
-        """Waits for what servers are running and for nothing else."""
+        """Wait for the requests that servers are running, drop all others, and close the connections."""
         self._is_closing.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for server in self._servers:
@@ -112,7 +132,7 @@ class Remote:
         return answer
 
     def _asked(self, request: RunRequest, suite: Suite) -> RunResult:
-        """The best of the first answer and its retries; all tests are faults where no server answers."""
+        """Return the best of the first answer and its retries; all tests are faults where no server answers."""
         best: RunResult | None = None
         avoided, body = set(), protocol.to_json(request)
         patience_s = _patience_s(request, len(request.tests or suite.inputs))
@@ -142,7 +162,7 @@ class Remote:
         return best
 
     def _degraded_after(self, server: httpx.Client, result: RunResult) -> set[httpx.Client]:
-        """The servers whose newest answer says that they are degraded."""
+        """Note a server's newest answer and return the servers that are degraded by their newest."""
         with self._lock:
             (self._degraded.add if health.degraded_by(result.measured_under) else self._degraded.discard)(server)
             return {*self._degraded}
@@ -158,9 +178,14 @@ class Remote:
         avoided: Collection[httpx.Client] = (),
         attempts: int = ATTEMPTS,
     ) -> tuple[httpx.Client, httpx.Response]:
-        """Sends until a server answers, first to none of `avoided` if there are others; returns which one and what.
+        """Send a request until a server answers it, first to one that is not in `avoided` if there is any.
 
-        Raises Unanswered, or InvalidRequestError for what every server refuses.
+        Returns:
+          The server and its response, a success.
+
+        Raises:
+          Unanswered: the attempts or the time are used up, or this service is closing.
+          InvalidRequestError: a server refuses the request.
         """
         reason, failures, waited_s = "", 0, 0.0
         while failures < attempts and waited_s < LONGEST_WAIT_S and not self._is_closing.is_set():
@@ -195,7 +220,7 @@ class Remote:
             return next((server for server in turns if server not in avoided), turns[0])
 
     def _run_here(self, request: RunRequest, suite: Suite, pending: tuple[int, ...]) -> dict[int, TestResult]:
-        """Results of this machine by test, for the tests where they count; none where it cannot run programs."""
+        """Run here the tests on which that counts; return results by test, none if this machine runs no programs."""
         tests = fallback.worth_running(request, pending, policy=self._policy)
         if not tests:
             return {}
@@ -220,7 +245,7 @@ class Remote:
 
 
 def _verdicts_only(request: RunRequest, tests: tuple[int, ...]) -> RunRequest:
-    """The same program on these tests, once each and without all that is about seconds."""
+    """Return the request for these tests only, once each and without all that is about seconds."""
     return RunRequest(
         request.program,
         request.suite_sha256,
@@ -235,12 +260,12 @@ def _verdicts_only(request: RunRequest, tests: tuple[int, ...]) -> RunRequest:
 
 
 def _patience_s(request: RunRequest, tests: int) -> float:
-    """Long enough for every run of a request to reach its limit, and for the queue before it."""
+    """Compute a timeout that lets every run reach its limit, with a margin for the queue before it."""
     return tests * request.repeats * request.limits.wall_s + MARGIN_S
 
 
 def _trouble(result: RunResult) -> int:
-    """0 for seconds of a service in order, 1 for those of a degraded one, 2 for a fault."""
+    """Rank a result: 0 for one of a healthy service, 1 for one of a degraded service, 2 for one with a fault."""
     return 2 if result.is_faulted else int(bool(health.degraded_by(result.measured_under)))
 
 

@@ -23,7 +23,15 @@ _LOG = logging.getLogger(__name__)
 
 
 class Store:
-    """Answers by the SHA-256 of their request; when the file has reached its size, the oldest make room."""
+    """Answers by the SHA-256 of their request, in a file; safe to use from several threads and processes.
+
+    Args:
+      path: the file, made where it does not exist. One that is no database is renamed to `*.broken`.
+      most_bytes: size from which on the oldest answers make room.
+
+    Raises:
+      OSError: the file cannot be opened or made.
+    """
 
     def __init__(self, path: str | pathlib.Path, *, most_bytes: int = MOST_BYTES) -> None:
         self._path = pathlib.Path(path)
@@ -43,7 +51,7 @@ class Store:
             self._database = _opened(self._path)
 
     def get(self, request: protocol.RunRequest) -> protocol.RunResult | None:
-        """The stored answer, or None where this exact request was never answered or its answer cannot be read."""
+        """Return the stored answer, or None where this exact request has none or it cannot be read."""
         try:
             with self._lock:
                 cursor = self._database.execute("SELECT answer FROM answers WHERE request = ?", (request.sha256,))
@@ -54,7 +62,7 @@ class Store:
             return None
 
     def put(self, result: protocol.RunResult) -> None:
-        """Keeps an answer; the first one to a request stays, a faulted one is not kept."""
+        """Keep an answer; the first to a request stays, a faulted one is not kept, and a full disk raises nothing."""
         if result.is_faulted or not self._is_kept:
             return
         row = (result.request_sha256, protocol.to_json(result))
@@ -69,11 +77,12 @@ class Store:
             self._warn("cannot be kept, nor can later ones", error)
 
     def close(self) -> None:
+        """Close the file."""
         with self._lock:
             self._database.close()
 
     def _prune(self) -> None:
-        """Removes the oldest sixteenth of the answers while the file is larger than it may be."""
+        """Remove the oldest sixteenth of the answers for as long as the file is larger than it may be."""
         while self._used_bytes() > self._most_bytes:
             first, last = self._database.execute("SELECT MIN(rowid), MAX(rowid) FROM answers").fetchone()
             if first is None or first == last:
@@ -89,7 +98,7 @@ class Store:
         return (pages - free) * size
 
     def _warn(self, what: str, error: Exception) -> None:
-        """Says once in a process what is wrong with the file."""
+        """Log what is wrong with the file, once for each store."""
         if not self._has_warned:
             self._has_warned = True
             _LOG.warning("%s: an answer %s (%s)", self._path, what, error)

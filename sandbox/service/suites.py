@@ -24,7 +24,7 @@ class Suites:
         self._lock = threading.Lock()
 
     def put(self, suite: Suite) -> str:
-        """Holds a suite and returns its hash."""
+        """Hold a suite, drop the oldest where there is no room, and return its hash."""
         with self._lock:
             if suite.sha256 not in self._held:
                 self._held[suite.sha256] = suite
@@ -36,7 +36,12 @@ class Suites:
         return suite.sha256
 
     def of(self, request: RunRequest) -> Suite:
-        """The suite of a request; raises for one that is not held, and for tests that it has not."""
+        """Return the suite of a request.
+
+        Raises:
+          UnknownSuite: it is not held.
+          InvalidRequestError: it lacks a test that was asked for.
+        """
         with self._lock:
             suite = self._held.get(request.suite_sha256)
         if suite is None:

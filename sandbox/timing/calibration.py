@@ -19,9 +19,14 @@ DRAWS = 2000
 
 
 class DurationPairs(NamedTuple):
-    """Durations [n] of the same program on the same test, stored and fresh, and the problem [n] each belongs to.
+    """n pairs of durations of the same program on the same test.
 
-    `test` and `program` [n] name both within everything; only leaderboards need them.
+    Attributes:
+      stored_s: `[n]` seconds as they were stored.
+      fresh_s: `[n]` seconds as measured again.
+      problem: `[n]` problem that each pair belongs to.
+      test: `[n]` name of the test, unique over all problems; only leaderboards need it.
+      program: `[n]` name of the program, unique over all problems; only leaderboards need it.
     """
 
     stored_s: np.ndarray
@@ -31,13 +36,18 @@ class DurationPairs(NamedTuple):
     program: np.ndarray | None = None
 
     def where(self, is_kept: np.ndarray) -> "DurationPairs":
-        """The pairs that a mask [n] keeps."""
+        """Return the pairs that a mask `[n]` keeps."""
         names = (None if names is None else names[is_kept] for names in (self.test, self.program))
         return DurationPairs(self.stored_s[is_kept], self.fresh_s[is_kept], self.problem[is_kept], *names)
 
 
 class CurveFamily(NamedTuple):
-    """`fit` takes (stored, fresh) and returns coefficients; `apply` takes coefficients and stored seconds."""
+    """A family of maps from stored to fresh seconds.
+
+    Attributes:
+      fit: takes stored and fresh seconds `[n]`, returns coefficients.
+      apply: takes coefficients and stored seconds `[n]`, returns predicted fresh seconds `[n]`.
+    """
 
     fit: Callable[[np.ndarray, np.ndarray], np.ndarray]
     apply: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -62,21 +72,31 @@ FAMILIES: dict[str, CurveFamily] = {
 
 
 class Quality(NamedTuple):
-    """R² (1 is perfect, negative is worse than the mean) and root mean square error in seconds."""
+    """How well predictions agree with fresh seconds.
+
+    Attributes:
+      r_squared: R²: 1 is perfect, negative is worse than predicting the mean.
+      rmse_s: root mean square error in seconds.
+    """
 
     r_squared: float
     rmse_s: float
 
 
 def fit_quality(fresh_s: np.ndarray, predicted_s: np.ndarray) -> Quality:
-    """Agreement of predicted with fresh seconds; R² is 0 where all fresh seconds are equal."""
+    """Judge predicted seconds `[n]` by fresh ones `[n]`; R² is 0 where all fresh seconds are equal."""
     residual = float(np.sum((fresh_s - predicted_s) ** 2))
     total = float(np.sum((fresh_s - fresh_s.mean()) ** 2))
     return Quality(1.0 - residual / total if total > 0 else 0.0, float(np.sqrt(residual / len(fresh_s))))
 
 
 def cross_validated(pairs: DurationPairs, family: str) -> Quality:
-    """Quality on problems left out one at a time; needs pairs of at least two problems."""
+    """Judge a family on problems left out one at a time.
+
+    Args:
+      pairs: pairs of at least two problems.
+      family: a key of FAMILIES.
+    """
     predicted_s = np.empty_like(pairs.fresh_s)
     for problem in np.unique(pairs.problem):
         is_left_out = pairs.problem == problem
@@ -87,7 +107,15 @@ def cross_validated(pairs: DurationPairs, family: str) -> Quality:
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """One family's coefficients, its quality on all pairs, and on problems that it had not seen."""
+    """One family fitted to all pairs.
+
+    Attributes:
+      coefficients: as the family's `apply` takes them.
+      r_squared: R² on the pairs that were fitted.
+      rmse_s: root mean square error on them, in seconds.
+      unseen_r_squared: R² on problems left out one at a time.
+      unseen_rmse_s: root mean square error on those, in seconds.
+    """
 
     coefficients: tuple[float, ...]
     r_squared: float
@@ -98,7 +126,14 @@ class Fit:
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """Fits by family; `alpha` and `beta` are those of the affine map that the environments use."""
+    """Maps from stored to fresh seconds; environments use the affine one.
+
+    Attributes:
+      fits: one fit for each key of FAMILIES.
+      pairs: number of pairs fitted.
+      problems: number of problems among them.
+      measured_under: what measured the fresh seconds.
+    """
 
     fits: dict[str, Fit]
     pairs: int
@@ -107,10 +142,12 @@ class Calibration:
 
     @property
     def alpha(self) -> float:
+        """Slope of the affine map, fresh seconds by stored second."""
         return self.fits["affine"].coefficients[0]
 
     @property
     def beta(self) -> float:
+        """Offset of the affine map in seconds."""
         return self.fits["affine"].coefficients[1]
 
     @property
@@ -121,7 +158,15 @@ class Calibration:
 
 
 def calibrate(pairs: DurationPairs, *, measured_under: dict[str, str]) -> Calibration:
-    """Fits all families; raises ValueError where there are too few pairs or problems to judge a fit."""
+    """Fit all families to pairs of durations (App. C.7).
+
+    Args:
+      pairs: four pairs or more, of two problems or more.
+      measured_under: what measured the fresh seconds; becomes part of the version.
+
+    Raises:
+      ValueError: too few pairs or problems to judge a fit.
+    """
     problems = len(np.unique(pairs.problem))
     if problems < 2 or len(pairs.stored_s) < 4:
         raise ValueError(f"pairs = {len(pairs.stored_s)} of {problems} problems: expected 4 or more, of 2 or more")
@@ -137,7 +182,7 @@ def _fit(pairs: DurationPairs, family: str) -> Fit:
 
 
 def calibration_from_dict(value: dict[str, typing.Any]) -> Calibration:
-    """Reads what `dataclasses.asdict` wrote."""
+    """Read what `dataclasses.asdict` made of a calibration; raise KeyError or TypeError for anything else."""
     fits = {name: _fit_from_dict(fit) for name, fit in value["fits"].items()}
     fields: dict[str, typing.Any] = {**value, "fits": fits}
     return Calibration(**fields)
@@ -149,21 +194,30 @@ def _fit_from_dict(value: dict[str, typing.Any]) -> Fit:
 
 
 class Interval(NamedTuple):
-    """Range that holds 95 % of the bootstrap's draws."""
+    """Range, in the unit of what was drawn, that holds 95 % of the bootstrap's draws."""
 
     low: float
     high: float
 
     @property
     def holds_zero(self) -> bool:
+        """True where 0 lies in the range, its ends included."""
         return self.low <= 0.0 <= self.high
 
 
 def affine_draws(pairs: DurationPairs, *, problems: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Affine maps (alpha, beta) [draws, 2] of `problems` drawn anew with replacement; nan where a draw fixes no line.
+    """Fit the affine map to resampled problems, drawn with replacement.
 
     The problem is the unit, because pairs of one problem share what is odd about it. The same problems and seed give
     the same draws, so that two campaigns can be compared draw by draw.
+
+    Args:
+      pairs: n pairs of durations.
+      problems: `[p]` distinct problems to draw from.
+      seed: seed of the draws.
+
+    Returns:
+      `[DRAWS, 2]` slopes and offsets in seconds; nan where a draw fixes no line.
     """
     counts = np.random.default_rng(seed).multinomial(len(problems), np.full(len(problems), 1 / len(problems)), DRAWS)
     x, y = pairs.stored_s, pairs.fresh_s
@@ -176,12 +230,18 @@ def affine_draws(pairs: DurationPairs, *, problems: np.ndarray, seed: int = 0) -
 
 
 def affine_intervals(pairs: DurationPairs) -> tuple[Interval, Interval]:
-    """95 % intervals of alpha and beta, by a bootstrap over problems."""
+    """Bootstrap 95 % intervals of the affine map's slope and of its offset in seconds, over problems."""
     return _intervals(affine_draws(pairs, problems=np.unique(pairs.problem)))
 
 
 class Movement(NamedTuple):
-    """How the affine map moved from one campaign to another, on the `problems` that both have."""
+    """How the affine map moved from one campaign to another.
+
+    Attributes:
+      problems: number of problems that both have.
+      alpha_change: 95 % interval of new minus old slope.
+      beta_change_s: 95 % interval of new minus old offset, in seconds.
+    """
 
     problems: int
     alpha_change: Interval
@@ -189,12 +249,16 @@ class Movement(NamedTuple):
 
     @property
     def is_beyond_noise(self) -> bool:
-        """True where other problems of the same kind would hardly show no change, in slope or in offset."""
+        """True where the interval of the slope's change, or that of the offset's, does not hold zero."""
         return not (self.alpha_change.holds_zero and self.beta_change_s.holds_zero)
 
 
 def movement(old: DurationPairs, new: DurationPairs) -> Movement:
-    """95 % intervals of the change of alpha and beta; raises ValueError where fewer than 2 problems are in common."""
+    """Bootstrap the change of the affine map from an old campaign to a new one, on the problems in common.
+
+    Raises:
+      ValueError: fewer than two problems are in common.
+    """
     problems = np.intersect1d(old.problem, new.problem)
     if len(problems) < 2:
         raise ValueError(f"the campaigns have {len(problems)} problems in common: expected 2 or more")
@@ -208,18 +272,24 @@ def _intervals(draws: np.ndarray) -> tuple[Interval, Interval]:
 
 
 def leaderboard_spearman(pairs: DurationPairs, stored_s: np.ndarray) -> float:
-    """Do programs stand in the same order among references with seconds `stored_s` [n] as among fresh ones?
+    """Compare the order of programs among references with given seconds to their order among fresh ones (Table 32).
 
     Every program in turn is the candidate: on each of its tests its fresh seconds take a place among those of the other
-    programs, once as given and once fresh (Table 32). Rank correlation of the mean places of all programs that have
-    company; 0 where there are fewer than two of them.
+    programs, once as given and once fresh.
+
+    Args:
+      pairs: n pairs with `test` and `program`.
+      stored_s: `[n]` seconds of the references, such as stored or calibrated ones.
+
+    Returns:
+      Rank correlation of the mean places of all programs that share a test with another; 0 if they are fewer than two.
     """
     given, fresh = (_mean_places(pairs, among_s) for among_s in (stored_s, pairs.fresh_s))
     return rank_correlation(given, fresh) if len(given) > 1 else 0.0
 
 
 def _mean_places(pairs: DurationPairs, among_s: np.ndarray) -> np.ndarray:
-    """Mean share of the other programs that are faster, for each program that shares a test with another."""
+    """Average, for each program that shares a test with another, the share of the other programs that are faster."""
     assert pairs.test is not None
     assert pairs.program is not None
     tests, programs = pairs.test, pairs.program
@@ -234,7 +304,7 @@ def _mean_places(pairs: DurationPairs, among_s: np.ndarray) -> np.ndarray:
 
 
 def rank_correlation(left: np.ndarray, right: np.ndarray) -> float:
-    """Spearman's rank correlation; 0 where one side is constant, for which it is not defined."""
+    """Compute Spearman's rank correlation of two `[n]`; 0 where one is constant, for which it is not defined."""
     if min(np.ptp(left), np.ptp(right)) == 0:
         return 0.0
     return float(stats.spearmanr(left, right).statistic)

@@ -12,7 +12,7 @@ DPI = 120
 
 
 def families(path: pathlib.Path, pairs: calibration.DurationPairs, found: calibration.Calibration) -> None:
-    """Fresh against stored seconds, and the four fits."""
+    """Draw fresh against stored seconds with the four fits, as a PNG file."""
     drawing, axes = _axes()
     axes.scatter(pairs.stored_s, pairs.fresh_s, s=8, alpha=0.5, color="0.4")
     grid = np.linspace(0, pairs.stored_s.max(), 200)
@@ -25,7 +25,7 @@ def families(path: pathlib.Path, pairs: calibration.DurationPairs, found: calibr
 
 
 def comparison(path: pathlib.Path, *campaigns: tuple[calibration.DurationPairs, calibration.Calibration]) -> None:
-    """Pairs and affine maps of several campaigns in one figure, the older ones first."""
+    """Draw pairs and affine maps of several campaigns in one figure, the older ones first, as a PNG file."""
     drawing, axes = _axes()
     longest_s = max(pairs.stored_s.max() for pairs, _ in campaigns)
     for n, (pairs, found) in enumerate(campaigns):
@@ -39,7 +39,7 @@ def comparison(path: pathlib.Path, *campaigns: tuple[calibration.DurationPairs, 
 
 
 def residuals(path: pathlib.Path, pairs: calibration.DurationPairs, found: calibration.Calibration) -> None:
-    """What the affine map leaves, problem by problem: a problem off zero is one that the map does not fit."""
+    """Draw what the affine map leaves, in milliseconds, by problem: one that lies off zero is not fitted by it."""
     drawing, axes = _axes()
     left_ms = 1e3 * (pairs.fresh_s - found.alpha * pairs.stored_s - found.beta)
     problems = np.unique(pairs.problem)

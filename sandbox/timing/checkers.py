@@ -24,7 +24,7 @@ _TOLERANCES = ("float_tolerance", "float_absolute_tolerance", "float_relative_to
 
 
 def lines(expected: str, produced: str) -> bool:
-    """Equal after trailing white space of each line and trailing blank lines are dropped; CRLF equals LF.
+    """Compare line by line, without trailing white space and trailing blank lines; CRLF equals LF.
 
     Space inside a line counts: "a  b" is not "a b", and "ab" is not "a b".
     """
@@ -32,12 +32,18 @@ def lines(expected: str, produced: str) -> bool:
 
 
 def tokens(expected: str, produced: str) -> bool:
-    """Equal as sequences of words; any run of white space separates words."""
+    """Compare as sequences of words; any run of white space separates words."""
     return expected.split() == produced.split()
 
 
 def floats(expected: str, produced: str, *, tolerance: float) -> bool:
-    """Words agree, numbers up to an absolute or relative `tolerance` (at the edge: agrees); nan agrees with nothing."""
+    """Compare word by word, numbers up to a tolerance; nan agrees with nothing, and infinities with themselves.
+
+    Args:
+      expected: the expected output.
+      produced: the program's output.
+      tolerance: largest difference that agrees, absolute below 1 and relative to the expected number from there on.
+    """
     left, right = expected.split(), produced.split()
     return len(left) == len(right) and all(_close(a, b, tolerance) for a, b in zip(left, right, strict=True))
 
@@ -166,10 +172,10 @@ def _close(expected: str, produced: str, tolerance: float) -> bool:
 
 
 def _number(text: str) -> float | None:
-    """The number that a word spells, None if it spells none; `float` alone would also read "1_000" and "１"."""
+    """Parse the number that a word spells, None if it spells none; `float` alone would also read "1_000" and "１"."""
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def _lower_ascii(text: str) -> str:
-    """The text with A to Z in lower case: other letters keep their case, in whatever script they are."""
+    """Lower A to Z only: other letters keep their case, in whatever script they are."""
     return text.translate(_LOWER)

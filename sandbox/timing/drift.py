@@ -23,7 +23,12 @@ SUSTAINED = 3
 
 
 class AffineMap(NamedTuple):
-    """Seconds now = slope * seconds then + offset_s."""
+    """The map between two clocks: seconds now = slope * seconds then + offset_s.
+
+    Attributes:
+      slope: seconds now by second then.
+      offset_s: what is added to it, in seconds.
+    """
 
     slope: float = 1.0
     offset_s: float = 0.0
@@ -41,12 +46,13 @@ class AffineMap(NamedTuple):
         return f"drift-{hashlib.sha256(repr(tuple(self)).encode()).hexdigest()[:12]}"
 
     def stamp(self) -> dict[str, str]:
-        """What an answer says that was measured while this was the current map; nothing for the identity."""
+        """Return what an answer says of this map, in the form that `map_under` reads; nothing for the identity."""
         if self == IDENTITY:
             return {}
         return {"calibration": self.version, "slope": repr(self.slope), "offset_s": repr(self.offset_s)}
 
     def apply(self, then_s: Sequence[float]) -> tuple[float, ...]:
+        """Map seconds of then to seconds of now, one by one."""
         return tuple(self.slope * seconds + self.offset_s for seconds in then_s)
 
 
@@ -54,14 +60,21 @@ IDENTITY = AffineMap()
 
 
 def map_under(measured_under: Mapping[str, str]) -> AffineMap:
-    """The map from stored seconds to those of an answer, read from its stamp; the identity where none is named."""
+    """Read from an answer's stamp the map from stored seconds to its own; the identity where it names none."""
     return AffineMap(float(measured_under.get("slope", 1.0)), float(measured_under.get("offset_s", 0.0)))
 
 
 def fit_affine_map(then_s: Sequence[float], now_s: Sequence[float]) -> AffineMap:
-    """The map between two measurements of the same programs, by the median slope of all pairs (Theil and Sen).
+    """Fit the map between two measurements of the same programs, by the median slope of all pairs (Theil and Sen).
 
-    One program of five may be off by any amount. Raises StatisticsError unless two durations differ.
+    One program of five may be off by any amount.
+
+    Args:
+      then_s: `[n]` seconds of the earlier measurement.
+      now_s: `[n]` seconds of the later one, in the same order.
+
+    Raises:
+      StatisticsError: all of `then_s` are equal.
     """
     rises = [
         (late_now - early_now) / (late - early)
@@ -75,8 +88,11 @@ def fit_affine_map(then_s: Sequence[float], now_s: Sequence[float]) -> AffineMap
 class Watch(NamedTuple):
     """What a series of probes has shown so far.
 
-    `first_s` are the probes' seconds that stored durations belong to (empty until SUSTAINED probes were seen), `recent`
-    the newest of them, `current` the map that answers name; it is `accepted` once somebody has taken note of it.
+    Attributes:
+      first_s: the probes' seconds that stored durations belong to; empty until SUSTAINED probes were seen.
+      recent: seconds of the newest probes, at most SUSTAINED of them, the newest last.
+      current: the map that answers name.
+      is_accepted: whether somebody has taken note of the current map.
     """
 
     first_s: tuple[float, ...] = ()
@@ -85,7 +101,7 @@ class Watch(NamedTuple):
     is_accepted: bool = True
 
     def after(self, newest_s: Sequence[float]) -> "Watch":
-        """The state after one more probe; the current map moves where all recent probes have left its band."""
+        """Return the state after one more probe; the current map moves where all recent probes have left its band."""
         seen = self._replace(recent=(*self.recent, tuple(newest_s))[-SUSTAINED:])
         if len(seen.recent) < SUSTAINED:
             return seen
@@ -99,12 +115,12 @@ class Watch(NamedTuple):
 
     @property
     def newest(self) -> AffineMap | None:
-        """The newest probe beside the first ones; None before there are any."""
+        """The map from the first probes to the newest; None before there are any."""
         return fit_affine_map(self.first_s, self.recent[-1]) if self.first_s and self.recent else None
 
     @property
     def is_degraded(self) -> bool:
-        """True while the newest probe is not what the current map says: seconds of now belong to no known state."""
+        """True while the newest probe lies outside the current map's band: present seconds belong to no known state."""
         return bool(self.first_s and self.recent) and self._departure(self.recent[-1]).is_alarming
 
     def _departure(self, probe_s: Sequence[float]) -> AffineMap:

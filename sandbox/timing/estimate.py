@@ -32,7 +32,14 @@ SLOW_RATIO = 1.15
 
 
 class Timing(NamedTuple):
-    """One successful run: its seconds, the faster of the probes around it (0 without), and its instructions."""
+    """One successful run.
+
+    Attributes:
+      wall_s: wall seconds.
+      cpu_s: user plus system seconds.
+      probe_s: seconds of the faster of the two probes around it; 0 without probes.
+      instructions: instructions in user space; None where the host does not count them.
+    """
 
     wall_s: float
     cpu_s: float
@@ -46,7 +53,16 @@ def tests_to_repeat(
     precision: float,
     decisions_s: Mapping[int, Collection[float]],
 ) -> list[int]:
-    """Tests whose two smallest runs do not agree yet, those near a decision first, then by disagreement."""
+    """Return the tests whose two smallest runs do not agree yet.
+
+    Args:
+      timings: successful runs by test, at least one each.
+      precision: how closely they have to agree, as a share of the smallest; twice as closely near a decision.
+      decisions_s: seconds at which something is decided, by test; tests may be missing.
+
+    Returns:
+      Tests near a decision first, then those that disagree most; a test that ran once agrees with nothing.
+    """
     needs = {}
     for test, runs in timings.items():
         is_near = _is_near(runs, precision=precision, decisions_s=decisions_s.get(test, ()))
@@ -64,12 +80,21 @@ def estimated(
     fastest_probe_s: float,
     floor_share: float = FLOOR_SHARE,
 ) -> tuple[TestResult, ...]:
-    """Replaces the seconds of repeated tests by their estimate and its standard deviation.
+    """Replace the seconds of timed tests by their estimate and its standard deviation.
 
     Few runs say little about a spread. Where runs lie above a floor as if by chance alone, the distance of the two
     smallest of n is on average 1 / (n - 1) of the spread, and the smallest varies by 1 / n of it; each test's spread is
     drawn towards that of the whole request, as if it had been seen in PRIOR_RUNS more runs. A core that was slow
     throughout adds what it may have added to the seconds.
+
+    Args:
+      results: one result for each test.
+      timings: successful runs by test; results of other tests stay as they are.
+      fastest_probe_s: seconds of the fastest probe that the worker ever had; 0 without probes.
+      floor_share: spread between floors of requests, as a share of the seconds.
+
+    Returns:
+      Results in the same order.
     """
     spreads = {test: _spread_share(runs) for test, runs in timings.items() if len(runs) > 1}
     pooled = MOST_SPREAD_SHARE
@@ -110,7 +135,7 @@ def _smallest_s(runs: Sequence[Timing]) -> float:
 
 
 def _gap_s(runs: Sequence[Timing]) -> float:
-    """Distance of the two smallest; endless for a single run, which agrees with nothing."""
+    """Measure the distance of the two smallest; infinite for a single run, which agrees with nothing."""
     walls = sorted(run.wall_s for run in runs)
     return walls[1] - walls[0] if len(walls) > 1 else math.inf
 

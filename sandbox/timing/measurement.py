@@ -25,6 +25,17 @@ AHEAD = 8
 
 
 class ProgramExecutor(Protocol):
+    """What compiles and runs one program at a time: a worker.
+
+    `compile` returns None, or the compiler's message where the program is not one. `run` yields one report for each
+    test in their order; up to `ahead` runs may be under way before their reports are asked for.
+
+    Attributes:
+      name: name of the worker in results.
+      fastest_probe_s: seconds of the fastest probe it ever had; 0 before the first.
+      is_layout_fixed: whether programs run without address randomization.
+    """
+
     name: str
     fastest_probe_s: float
     is_layout_fixed: bool
@@ -37,7 +48,20 @@ class ProgramExecutor(Protocol):
 
 
 def measure(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> tuple[TestResult, ...]:
-    """Results of all tests of a request, in the order asked for; stops at the first failure where it is told to."""
+    """Run one request on one worker.
+
+    Args:
+      worker: runs the program.
+      request: what to run; it has to fit `suite`.
+      suite: inputs and expected outputs.
+
+    Returns:
+      Results in the order of the tests asked for: of all of them, or up to the first failure where the request stops
+      early. A program that does not compile fails each test (the first alone where the request stops early).
+
+    Raises:
+      WorkerLost, WorkerAbsent: from `worker`, where no verdict about the program is possible.
+    """
     tests = range(len(suite.inputs)) if request.tests is None else request.tests
     error = worker.compile(request.program, language=request.language)
     if error is not None:
@@ -58,7 +82,7 @@ def _repeat(
     results: Sequence[TestResult],
     timings: dict[int, list[Timing]],
 ) -> list[TestResult]:
-    """Spends the executions that are left, in rounds over the tests that need them.
+    """Spend the executions that are left, in rounds over the tests that need them.
 
     Returns the results with the verdict of the first execution that failed, where one did, and the number of endings.
     """
@@ -87,7 +111,7 @@ def _repeat(
 
 
 def _decisions_s(request: RunRequest, suite: Suite) -> dict[int, Collection[float]]:
-    """Seconds at which something depends on each test: its limit, and what the request says."""
+    """Collect the seconds at which something is decided, by test: its limit, and what the request says."""
     limit_s = request.limits.wall_s
     tests = range(len(suite.inputs)) if request.tests is None else request.tests
     own_s = request.decisions_s or (limit_s,) * len(tests)
@@ -97,7 +121,7 @@ def _decisions_s(request: RunRequest, suite: Suite) -> dict[int, Collection[floa
 def _reports(
     worker: ProgramExecutor, request: RunRequest, suite: Suite, tests: Sequence[int]
 ) -> Iterator[tuple[int, Report]]:
-    """Each test with the report of one run of it. Only where nothing stops early may runs be under way unasked for."""
+    """Run each test once and yield it with its report; runs are under way ahead only where nothing stops early."""
     ahead = 1 if request.stops_early else AHEAD
     reports = worker.run(suite, tests, limits=request.limits, probes=request.repeats > 1, ahead=ahead)
     return zip(tests, reports, strict=True)
@@ -115,7 +139,7 @@ def _first_round(
     tests: Sequence[int],
     timings: dict[int, list[Timing]],
 ) -> list[TestResult]:
-    """One run of each test; `timings` receives those of the tests that succeed."""
+    """Run each test once; `timings` receives the runs that succeed."""
     results = []
     for test, report in _reports(worker, request, suite, tests):
         verdict = _judged(report, suite, test, request)
@@ -128,7 +152,7 @@ def _first_round(
 
 
 def _continues(request: RunRequest, test: int, verdict: Verdict) -> bool:
-    """False where nothing that follows can matter: after a failure, or a time limit on a test that has to be passed."""
+    """Return False where nothing that follows can matter: after a failure, or a time limit on a test to be passed."""
     tolerates = request.optimization_tests is None or test in request.optimization_tests
     return verdict is Verdict.SUCCESS or (verdict is Verdict.TIME_LIMIT and tolerates)
 

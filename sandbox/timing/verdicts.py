@@ -21,10 +21,18 @@ SIGXFSZ = -25
 
 
 def verdict_of(report: Mapping[str, typing.Any], *, expected: str | None, checker: str, limits: Limits) -> Verdict:
-    """The verdict of one execution.
+    """Judge one execution.
 
     A limit that ended the run comes first, then too much output, then how the program exited, then what it printed.
-    Output that is not UTF-8 is a wrong output where one is expected.
+
+    Args:
+      report: what the runner says of the execution.
+      expected: the output to expect; None accepts every output of a clean exit.
+      checker: name of the comparison, see `checkers.checker_named`.
+      limits: the limits it ran under.
+
+    Returns:
+      The verdict, never SANDBOX_FAULT or COMPILE_ERROR. Output that is not UTF-8 is wrong where one is expected.
     """
     if report["oom_killed"]:
         return Verdict.MEMORY_LIMIT
@@ -46,7 +54,7 @@ def verdict_of(report: Mapping[str, typing.Any], *, expected: str | None, checke
 
 
 def text_of(output: bytes) -> str | None:
-    """Standard output as text, or None where it is not UTF-8."""
+    """Decode standard output, or return None where it is not UTF-8."""
     try:
         return output.decode("utf-8")
     except UnicodeDecodeError:
