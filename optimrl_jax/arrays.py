@@ -142,13 +142,13 @@ class Outcome(typing.NamedTuple):
 
 
 class Rollouts(typing.NamedTuple):
-    """SampledBatch programs as tokens, ready for the update; rows are rollouts, padded on the right.
+    """Sampled programs as tokens, ready for the update; each row is one rollout, padded on the right.
 
     Attributes:
-      tokens: `[r, t]` prompt and completion.
-      is_completion: `[r, t]` marks the sampled tokens, the end of the sequence included.
-      log_prob: `[r, t]` log-probabilities under the policy that sampled them; 0 elsewhere.
-      policy_version: `[r]` optimizer steps of that policy.
+      tokens: `[r, t]` token ids of prompt and completion.
+      is_completion: `[r, t]` marks the sampled tokens, the end token included.
+      log_prob: `[r, t]` log-probabilities under the policy that sampled the tokens; 0 everywhere else.
+      policy_version: `[r]` optimizer steps that this policy had seen.
     """
 
     tokens: Int[Array, "r t"]
@@ -158,7 +158,12 @@ class Rollouts(typing.NamedTuple):
 
 
 class AffineMap(typing.NamedTuple):
-    """slope * seconds + offset_s: how one clock reads in terms of another; the default is the identity."""
+    """The map seconds -> slope * seconds + offset_s between two clocks; the default is the identity.
+
+    Attributes:
+      slope: without unit.
+      offset_s: seconds, of either sign.
+    """
 
     slope: float = 1.0
     offset_s: float = 0.0
@@ -168,14 +173,22 @@ class AffineMap(typing.NamedTuple):
         return self.slope * seconds + self.offset_s
 
     def after(self, first: "AffineMap") -> "AffineMap":
-        """Compose: the map that applies `first` and then this one."""
+        """Compose two maps: apply `first`, then this one."""
         return AffineMap(self.slope * first.slope, self.slope * first.offset_s + self.offset_s)
 
 
 def stream_key(seed: int, name: str, *numbers: int) -> jax.Array:
-    """Make the key of the random stream `name`, further split by `numbers` such as a step or a batch.
+    """Derive the key of the random stream `name`.
 
     The same arguments give the same key in every process, so that a resumed job draws what it would have drawn.
+
+    Args:
+      seed: the one seed of the job.
+      name: what draws; different names give independent streams.
+      *numbers: folded in one after another, such as a step or a batch.
+
+    Returns:
+      A typed JAX key, without axes.
     """
     stream = jax.random.fold_in(jax.random.key(seed), zlib.crc32(name.encode()))
     for number in numbers:

@@ -49,18 +49,18 @@ class CodeBlock(typing.NamedTuple):
 
 
 def program_of(completion: str, *, prompt: str | None = None, language: str = "python") -> str:
-    """Return the final program of a completion; empty where it has none.
+    """Extract the final program of a completion; empty where it has none.
 
-    The reasoning is left out first: what stands before the last `</think>` outside a code block, and what stands
-    between the tags. A completion that was cut while it was still thinking has no program, whatever drafts it wrote.
-    Of the blocks behind the reasoning the last one tagged as `language` counts, else the last one without a tag, else
-    the last one; empty blocks do not count. Where nothing is fenced, all that stands there is the program.
+    The reasoning is left out first: everything before the last `</think>` outside a code block, and everything between
+    the tags. A completion that was cut while it was still thinking has no program, whatever drafts it wrote. Of the
+    blocks after the reasoning, the last one tagged as `language` counts, else the last one without a tag, else the last
+    one; empty blocks do not count. Where nothing is fenced, what remains is the program.
 
     Args:
       completion: the text as sampled, special tokens spelled out.
-      prompt: what stood before it. Its end says whether the template has opened the reasoning already. Without it a
-        text that breaks off within a sentence behind its last block has no program either: nobody can tell whether it
-        was cut while thinking.
+      prompt: what stood before it. Its end says whether the template has opened the reasoning already. Without it, a
+        text that breaks off within a sentence after its last block has no program either: it may have been cut while
+        thinking.
       language: key of `TAGS`.
     """
     text = completion.removeprefix("\ufeff").replace("\r\n", "\n")
@@ -113,7 +113,12 @@ def _first_tag(text: str) -> int | None:
 
 
 def code_blocks(text: str, *, looks_inside: bool = True) -> list[CodeBlock]:
-    """Return the fenced code blocks of a Markdown text; `looks_inside` replaces a block of Markdown by its blocks."""
+    """List the fenced code blocks of a Markdown text, in order.
+
+    Args:
+      text: any text.
+      looks_inside: replace a block of Markdown by the blocks in it.
+    """
     lines = _with_fences_apart(text).split("\n")
     blocks: list[CodeBlock] = []
     for first, last in _fenced(lines):

@@ -20,9 +20,13 @@ MEMORY_BYTES = 1 << 30
 
 
 def read_benchmark(path: str | pathlib.Path) -> list[ProblemRecord]:
-    """Read the problems of a tests-only benchmark, in order; all tests are original ones, and there is no reference.
+    """Read the problems of a tests-only benchmark, in order; all tests are original ones, and there are no references.
 
-    Raises UserError naming the line that does not fit, or the file where it cannot be read or holds no problem.
+    Args:
+      path: of the JSON Lines file.
+
+    Raises:
+      UserError: naming the line that does not fit, or the file where it cannot be read or holds no problem.
     """
     path = pathlib.Path(path)
     try:

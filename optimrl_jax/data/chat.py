@@ -25,11 +25,11 @@ PROBE = "\N{SNOWMAN}"
 
 
 class EncodedExample(typing.NamedTuple):
-    """One example.
+    """One example as tokens.
 
     Attributes:
-      tokens: `[t]` token ids.
-      weight: `[t]`, 1 where a token is trained, 0 where it is only read.
+      tokens: int32`[t]` token ids.
+      weight: float32`[t]`, 1 where a token is trained, 0 where it is only read.
     """
 
     tokens: Int[np.ndarray, " t"]
@@ -38,13 +38,22 @@ class EncodedExample(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ChatTemplate:
-    """A chat template in Jinja, and the special tokens that it may name (`eos_token` and the like)."""
+    """A chat template.
+
+    Attributes:
+      source: its Jinja text.
+      special: the special tokens that it may name, by name (`eos_token` and the like).
+    """
 
     source: str
     special: Mapping[str, str]
 
     def render(self, messages: Sequence[Message], *, asks: bool) -> str:
-        """Render a conversation as one text; `asks` adds what stands before the assistant's next words.
+        """Render a conversation as one text.
+
+        Args:
+          messages: with `role` and `content`, in order.
+          asks: add what stands before the assistant's next words.
 
         Raises:
           ValueError: where the template fails or refuses these messages.
@@ -84,7 +93,11 @@ def _compiled(source: str) -> jinja2.Template:
 
 
 def chat_template_of(config: Mapping[str, typing.Any], jinja: str | None = None) -> ChatTemplate:
-    """Return the template of a `tokenizer_config.json`, or `jinja`, the text of a `chat_template.jinja` beside it.
+    """Read the chat template that comes with a tokenizer.
+
+    Args:
+      config: contents of `tokenizer_config.json`; of several named templates the one called "default" counts.
+      jinja: the text of a `chat_template.jinja` beside it, which takes precedence.
 
     Raises:
       ValueError: where there is none, or where it is not Jinja.
@@ -115,7 +128,14 @@ def end_of_turn(template: ChatTemplate) -> str:
 
 
 def require_messages(value: object) -> list[Message]:
-    """Return the messages of one example as read from a file; raise ValueError saying what is wrong with them."""
+    """Return the messages of one example as read from a file.
+
+    Args:
+      value: an object with `messages`, the last of them the assistant's.
+
+    Raises:
+      ValueError: saying what is wrong with them.
+    """
     if not isinstance(value, Mapping) or not isinstance(value.get("messages"), list):
         raise ValueError("expected an object with a list of messages")
     messages = value["messages"]
@@ -130,10 +150,14 @@ def require_messages(value: object) -> list[Message]:
 
 
 def trained_spans(template: ChatTemplate, messages: Sequence[Message]) -> list[tuple[str, bool]]:
-    """Cut a rendered conversation into pieces that are trained and pieces that are read.
+    """Cut a rendered conversation into pieces that are trained and pieces that are only read.
+
+    Args:
+      template: of the model.
+      messages: with `role` and `content`, in order.
 
     Returns:
-      Texts, each with whether it is trained; together they are the whole conversation.
+      Texts, each with whether it is trained; together they are the conversation up to the assistant's last answer.
 
     Raises:
       ValueError: for a template that renders an answer differently from what it asks for, or that rewrites earlier
@@ -165,12 +189,25 @@ def _split_after_end(answer: str, end: str) -> tuple[str, str]:
 def encode_conversation(
     template: ChatTemplate, messages: Sequence[Message], *, tokenize: Callable[[str], Int[np.ndarray, " t"]]
 ) -> EncodedExample:
-    """Encode one example; `tokenize` reads special tokens written out in a text as those tokens."""
+    """Encode a conversation as one example in which only the assistant's words are trained.
+
+    Args:
+      template: of the model.
+      messages: with `role` and `content`, in order.
+      tokenize: turns a text into token ids, special tokens written out in it included.
+
+    Raises:
+      ValueError: where the template cannot be trained on (`trained_spans`).
+    """
     return concatenate_pieces([(tokenize(text), is_trained) for text, is_trained in trained_spans(template, messages)])
 
 
 def concatenate_pieces(pieces: Sequence[tuple[Int[np.ndarray, " t"], bool]]) -> EncodedExample:
-    """Concatenate pieces of token ids, each with whether it is trained, into one example."""
+    """Concatenate pieces of token ids into one example.
+
+    Args:
+      pieces: at least one; each holds `[t]` token ids and whether they are trained.
+    """
     return EncodedExample(
         np.concatenate([tokens for tokens, _ in pieces]).astype(np.int32),
         np.concatenate([np.full(len(tokens), is_trained, np.float32) for tokens, is_trained in pieces]),

@@ -32,7 +32,14 @@ class StepStream(typing.Protocol):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Corpus:
-    """Steps, how one becomes examples, the microbatches that hold any of them, and the size of the vocabulary."""
+    """What an SFT job learns from.
+
+    Attributes:
+      stream: the steps, in an order whose position can be stored.
+      encode: turns one step into encoded examples.
+      microbatches: microbatches that hold the examples of any step.
+      vocabulary: rows of the embedding table.
+    """
 
     stream: StepStream
     encode: Callable[[typing.Any], mixes.ExampleStep]
@@ -49,7 +56,8 @@ def corpus_of_dataset(directory: pathlib.Path, settings: Settings, *, part: tupl
       part: (i, n), this process among those that share the steps.
 
     Raises:
-      UserError: where nothing fits.
+      UserError: where no problem fits the lengths of `data`.
+      SettingsError: for `sft.batch_tokens`, which needs a mix, or rows too short for an example.
     """
     recipe, data = settings.sft, settings.data
     if recipe.batch_tokens:
@@ -69,8 +77,17 @@ def corpus_of_dataset(directory: pathlib.Path, settings: Settings, *, part: tupl
 def corpus_of_mix(directory: pathlib.Path, settings: Settings, *, part: tuple[int, int] = ALL) -> Corpus:
     """Open the conversations of `sft.mix`, in the chat template of `sft.tokenizer`.
 
-    Without one, a tokenizer is trained on the texts of the mix, and an example is what was said before, and the last
-    answer. `part` as in `of_dataset`.
+    Without such a tokenizer, one is trained on the texts of the mix; an example is then what was said before, and the
+    last answer.
+
+    Args:
+      directory: workdir of the job, where the tokenizer is kept.
+      settings: `data`, `sft` and `model`.
+      part: (i, n), this process among those that share the steps.
+
+    Raises:
+      UserError: for a file of the mix that is missing or empty.
+      SettingsError: for settings that do not fit each other.
     """
     recipe, data = settings.sft, settings.data
     batch, tokens = recipe.batch // part[1], recipe.batch_tokens // part[1]
@@ -95,7 +112,15 @@ def corpus_of_mix(directory: pathlib.Path, settings: Settings, *, part: tuple[in
 
 
 def sft_microbatches(settings: Settings, *, processes: int = 1) -> int:
-    """Return the microbatches that hold what one process takes for a step; raise SettingsError for rows too short."""
+    """Return the number of microbatches that hold what one process takes for a step.
+
+    Args:
+      settings: `data` and `sft`.
+      processes: that share the steps.
+
+    Raises:
+      SettingsError: for rows shorter than the longest example.
+    """
     recipe, data = settings.sft, settings.data
     tokens = recipe.batch_tokens // processes if recipe.mix else 0
     return packing.max_packed_microbatches(

@@ -25,14 +25,29 @@ class ProblemRecord:
     """One problem as stored: tests, references and their durations; strings and NumPy arrays, unpadded.
 
     Attributes:
+      id: unique within the dataset.
+      source: where the problem comes from.
+      category: kind of problem, as its source has it.
+      statement: the text that a policy reads.
+      difficulty: as its source has it; 0 where unknown.
+      rating: likewise.
+      time_limit_s: the problem's own limit tau_t in seconds.
+      memory_limit_bytes: of one run.
+      checker: name of the comparison of outputs.
       test_kind: int8`[k]`, `arrays.TestKind`.
+      test_input: `k` texts.
+      test_output: `k` expected texts.
+      reference_id: `h` names.
+      reference_program: `h` correct human programs.
+      reference_speed_class: `h` names of speed classes.
+      incorrect_program: human programs that are wrong.
       duration_s: float32`[k, h]` seconds of each reference on each test; a recorded timeout has the cap, 10 s.
       std_s: float32`[k, h]` seconds, their standard deviation.
       runs: int32`[k, h]`, over how many runs.
       status: int8`[k, h]`, `arrays.Status`.
       measured_under: service, image, host and calibration of those durations.
-      robust_cv: spread of the references' durations.
-      length_r: correlation of duration and length of the input.
+      robust_cv: interquartile range over median of the references' mean durations on optimization tests.
+      length_r: correlation of characters and duration of those tests.
     """
 
     id: str
@@ -80,6 +95,10 @@ def load_records(directory: str | pathlib.Path, split: str) -> list[ProblemRecor
 
     Problems without any usable optimization test are counted in the log: their ranking stage is inactive.
 
+    Args:
+      directory: of a finished dataset.
+      split: one of its splits.
+
     Raises:
       UserError: in one line, where the directory is missing or half-written, the split is unknown or empty, or a record
         does not fit its own shape.
@@ -113,7 +132,15 @@ def has_ranking(record: ProblemRecord) -> bool:
 
 
 def record_from_row(row: Mapping[str, typing.Any]) -> ProblemRecord:
-    """Turn a dataset example into a record; raise UserError naming the problem for one that contradicts itself."""
+    """Turn a dataset example into a record.
+
+    Args:
+      row: values by the names of the fields of `ProblemRecord`; texts may be bytes.
+
+    Raises:
+      UserError: naming the problem, for a missing field, shapes that contradict each other, or seconds that are not
+        finite and non-negative.
+    """
     name = _text(row["id"])
     values: dict[str, typing.Any] = {}
     for field in dataclasses.fields(ProblemRecord):

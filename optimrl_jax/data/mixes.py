@@ -27,7 +27,7 @@ MAX_LEFT_OUT = 1000
 
 
 class JsonLinesFile:
-    """Conversations of a JSONL file by index; only where each line begins is kept in memory."""
+    """The conversations of a JSONL file by index; only where each line begins is kept in memory."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
@@ -58,7 +58,7 @@ class JsonLinesFile:
 
 
 class ParquetFile:
-    """Conversations of the column `messages` of a Parquet file by index; a few row groups are kept in memory."""
+    """The conversations in the column `messages` of a Parquet file by index; a few row groups are kept in memory."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
@@ -96,7 +96,15 @@ ConversationFile = JsonLinesFile | ParquetFile
 
 
 def open_mix(mix: Sequence[tuple[str, float]]) -> list[ConversationFile]:
-    """Open the files of a mix; raise UserError for one that is missing, empty or of another kind."""
+    """Open the files of a mix.
+
+    Args:
+      mix: (path, weight) pairs; a path ends with one of `READERS`.
+
+    Raises:
+      UserError: for a file that is missing, empty or malformed.
+      SettingsError: for a weight that is not positive or a file of another kind.
+    """
     opened = []
     for name, weight in mix:
         path = pathlib.Path(name)
@@ -141,7 +149,15 @@ def stream_mix(
 ) -> grain.DatasetIterator:
     """Iterate endlessly over encoded examples: files in proportion to their weights, newly shuffled every epoch.
 
-    `part` (i, n) takes every n-th example from the i-th on: one of n processes that share a mix.
+    Args:
+      opened: the files (`open_mix`).
+      weights: one positive number for each.
+      encode: turns messages into an example; a ValueError of it becomes a UserError that names the place.
+      seed: of the order.
+      part: (i, n) takes every n-th example from the i-th on: one of n processes that share a mix.
+
+    Returns:
+      An iterator whose position `get_state` and `set_state` move between processes.
     """
     shuffled = [
         grain.MapDataset.source(_Encoding(file, encode)).seed(seed + index).shuffle().repeat()
@@ -153,14 +169,26 @@ def stream_mix(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExampleStep:
-    """The examples of one optimizer step, and how many drawn ones were longer than a row and left out."""
+    """The examples of one optimizer step.
+
+    Attributes:
+      examples: those that are trained on.
+      left_out: number of drawn examples that were longer than a row.
+    """
 
     examples: list[chat.EncodedExample]
     left_out: int
 
 
 class ExampleSteps:
-    """Draws the examples of one step after another; its state is a number that JSON can keep."""
+    """Draws the examples of one step after another; its state is plain data that JSON can keep.
+
+    Args:
+      examples: an endless stream of encoded examples.
+      batch: examples of a step; not read where `batch_tokens` is set.
+      batch_tokens: tokens of a step, at most; 0 counts examples instead.
+      longest: tokens of an example, at most; longer ones are left out.
+    """
 
     def __init__(self, examples: grain.DatasetIterator, *, batch: int, batch_tokens: int, longest: int) -> None:
         self._examples = examples
@@ -191,7 +219,9 @@ class ExampleSteps:
         return ExampleStep(taken, left_out)
 
     def get_state(self) -> dict:
+        """Return the position in the stream of examples."""
         return self._examples.get_state()
 
     def set_state(self, state: dict) -> None:
+        """Go to a position that `get_state` returned."""
         self._examples.set_state(state)

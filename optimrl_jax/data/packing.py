@@ -34,7 +34,12 @@ class Packed(typing.NamedTuple):
 
 
 class PrefixGroup(typing.NamedTuple):
-    """Sequences, by their numbers, whose first `shared` tokens are the same."""
+    """Sequences that begin with the same tokens.
+
+    Attributes:
+      members: numbers of the sequences.
+      shared: how many of their first tokens are the same.
+    """
 
     members: Sequence[int]
     shared: int
@@ -80,7 +85,7 @@ def max_packed_microbatches(
       longest: tokens of the longest one.
       row_tokens: tokens of a row.
       micro_rows: rows of a microbatch.
-      tokens: the most that they have together, where that is known to be less than all at full length.
+      tokens: the most that they have together; None where only `longest` bounds them.
 
     Raises:
       SettingsError: where a row is shorter than the longest sequence.

@@ -17,10 +17,19 @@ PROMPT_END = 32
 
 
 def encode_prompt(tokenizer: tokenizer_lib.Tokenizer, statement: str, data: DataSettings | None = None) -> np.ndarray:
-    """Return the token ids int32`[p]` of a statement and the marker after which a program is expected.
+    """Encode a statement as the prompt after which a program is expected.
 
     A chat model is asked in its own template, in the words of `data`; without these the statement is all that the user
-    says. Other models read the statement, or what `data.prompt_function` makes of it.
+    says. Other models read the statement and then the program marker. `data.prompt_function` takes the place of the
+    instruction, and rewrites the statement for either kind of model.
+
+    Args:
+      tokenizer: of the policy.
+      statement: text of the problem; space around it is dropped.
+      data: instruction, system message and prompt function, where there are any.
+
+    Returns:
+      int32`[p]` token ids.
     """
     text = statement.strip()
     if data and data.prompt_function:
@@ -34,7 +43,15 @@ def encode_prompt(tokenizer: tokenizer_lib.Tokenizer, statement: str, data: Data
 
 
 def encode_completion(tokenizer: tokenizer_lib.Tokenizer, program: str) -> np.ndarray:
-    """Return the ids int32`[t]` of the completion that is this program, end included; a chat model fences it."""
+    """Encode the completion that is this program, end token included; a chat model puts it into a code fence.
+
+    Args:
+      tokenizer: of the policy.
+      program: Python code.
+
+    Returns:
+      int32`[t]` token ids.
+    """
     text = program.strip("\n") + "\n"
     fenced = f"```python\n{text}```" if tokenizer.template else text
     return np.append(tokenizer.encode(fenced), np.int32(tokenizer.end))
@@ -46,7 +63,7 @@ def sampled_program(
     sampled_ids: np.ndarray,
     data: DataSettings | None = None,
 ) -> str:
-    """Return the program in a completion as it was sampled, see `answers.program_of`; or what the user's function says.
+    """Extract the program from a completion as it was sampled (`answers.program_of`, or the user's own function).
 
     Tags of reasoning count whether they are special tokens or text, and whether the completion or the end of the prompt
     opens them; other special tokens are no part of a program.
@@ -56,6 +73,9 @@ def sampled_program(
       prompt_ids: int32`[p]`.
       sampled_ids: int32`[t]`, without padding.
       data: names the user's function, where there is one (`data.answer_function`).
+
+    Returns:
+      The program; empty where the completion has none.
     """
     if data and data.answer_function:
         text = tokenizer.decode(sampled_ids, keeps_reasoning_tags=True)
@@ -67,12 +87,17 @@ def sampled_program(
 def stop_length(
     tokens: np.ndarray, checked: int = 0, *, stops: Sequence[str], decode: Callable[[np.ndarray], str]
 ) -> int | None:
-    """Return the length, beyond `checked`, of the shortest beginning with one of `stops` in it; None where none is.
+    """Return the length of the shortest beginning of a completion that contains a stop text; None where there is none.
 
-    The token that completes the stop string counts. `stops` holds at least one text, and none is empty. Looks no
-    further back than a stop string has bytes, since a token of text has at least one: special tokens, which decode to
-    nothing, within a stop string may hide it. The result is the same whether a completion is looked through at once or
-    piece by piece.
+    The token that completes the stop text counts. Looks no further back than a stop text has bytes, since a token of
+    text has at least one: special tokens, which decode to nothing, within a stop text may hide it. The result is the
+    same whether a completion is searched at once or piece by piece.
+
+    Args:
+      tokens: int32`[t]` sampled so far.
+      checked: length up to which the completion was searched before; the result is greater.
+      stops: at least one text, none of them empty.
+      decode: turns token ids into text.
     """
     reach = max(len(stop.encode()) for stop in stops)
 

@@ -18,14 +18,26 @@ NO_THREADS = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
 
 
 def problem_batches(records: Sequence[Element], *, batch: int, seed: int) -> grain.DatasetIterator:
-    """Iterate endlessly over batches (lists) of `batch` problems; a batch may straddle two epochs."""
+    """Iterate endlessly over batches of problems; a batch may straddle two epochs.
+
+    Args:
+      records: at least one.
+      batch: problems of a batch.
+      seed: of the order; each epoch is a new shuffle.
+
+    Returns:
+      An iterator over lists, whose position `get_state` and `set_state` move between processes.
+    """
     return _endless(records, seed).batch(batch, batch_fn=list).to_iter_dataset(NO_THREADS).__iter__()
 
 
 def problem_stream(records: Sequence[Element], *, seed: int, part: tuple[int, int] = (0, 1)) -> grain.DatasetIterator:
     """Iterate over the problems of `problem_batches` one by one, in the same order.
 
-    `part` (i, n) takes every n-th of them from the i-th on, as in `example_batches`.
+    Args:
+      records: at least one.
+      seed: of the order.
+      part: (i, n) takes every n-th problem from the i-th on: one of n processes.
     """
     return _endless(records, seed)[part[0] :: part[1]].to_iter_dataset(NO_THREADS).__iter__()
 
@@ -33,9 +45,13 @@ def problem_stream(records: Sequence[Element], *, seed: int, part: tuple[int, in
 def example_batches(
     records: Sequence[ProblemRecord], *, batch: int, seed: int, part: tuple[int, int] = (0, 1)
 ) -> grain.DatasetIterator:
-    """Iterate endlessly over batches of (statement, program): uniform over problems, then over references.
+    """Iterate endlessly over batches of (statement, program) pairs: uniform over problems, then over references.
 
-    `part` (i, n) takes every n-th example from the i-th on: one of n processes that share the steps.
+    Args:
+      records: each with at least one reference program.
+      batch: pairs of a batch.
+      seed: of order and choice.
+      part: (i, n) takes every n-th pair from the i-th on: one of n processes that share the steps.
     """
 
     def choose(record: ProblemRecord, rng: np.random.Generator) -> tuple[str, str]:

@@ -39,8 +39,14 @@ PIECES = r"(?:(?!\. )[^\n])*(?:\. |\n)|[^\n]+"
 class Tokenizer:
     """Text to token ids and back; the ids of the special tokens stand beside it.
 
-    `end` closes a completion, `program` stands between a statement and its program. The tokenizer of a chat model has
-    a `template` instead, whose rendered text is what it reads: there special tokens written out are those tokens.
+    The text that a chat template renders is what its model reads: there, special tokens written out are those tokens.
+
+    Attributes:
+      model: of the `tokenizers` library.
+      pad: id that fills rows.
+      end: id that closes a completion.
+      program: id that stands between a statement and its program; `end` for a chat model, which has no such marker.
+      template: of a chat model; None for others.
     """
 
     model: tokenizers.Tokenizer
@@ -51,7 +57,7 @@ class Tokenizer:
 
     @property
     def size(self) -> int:
-        """Return the rows that an embedding needs: one more than the largest token id, special tokens included."""
+        """Number of rows that an embedding needs: one more than the largest token id, special tokens included."""
         return 1 + max(self.model.get_vocab(with_added_tokens=True).values())
 
     def encode(self, text: str) -> np.ndarray:
@@ -59,9 +65,11 @@ class Tokenizer:
         return np.asarray(self.model.encode(text, add_special_tokens=False).ids, np.int32)
 
     def decode(self, ids: Sequence[int] | np.ndarray | Array, *, keeps_reasoning_tags: bool = False) -> str:
-        """Return the text of token ids; special tokens vanish, bytes that are no UTF-8 become U+FFFD.
+        """Return the text of token ids; special tokens vanish, and bytes that are not UTF-8 become U+FFFD.
 
-        Where tags of reasoning are special tokens, `keeps_reasoning_tags` spells them out.
+        Args:
+          ids: `[t]` token ids.
+          keeps_reasoning_tags: spell out the tags of reasoning where they are special tokens.
         """
         kept = [int(token) for token in ids]
         if keeps_reasoning_tags and self._reasoning_tags:
@@ -79,9 +87,9 @@ class Tokenizer:
         return frozenset(tag for tag in tags if tag is not None) & self._special
 
     def save(self, directory: pathlib.Path) -> None:
-        """Write `tokenizer.json`, and before it what else `load` needs of one not trained here, each atomically.
+        """Write `tokenizer.json`, after whatever else `load_tokenizer` needs to read it back; each file atomically.
 
-        That is the template of a chat model, or `special_tokens.json`.
+        That is the template of a chat model, or `special_tokens.json` where the special tokens are not our own.
         """
         names = [self.model.id_to_token(token) for token in (self.pad, self.end, self.program)]
         if self.template:
@@ -94,7 +102,12 @@ class Tokenizer:
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
-    """Learn at most `vocabulary` tokens from texts; equal texts in equal order give the equal tokenizer."""
+    """Learn a byte-level BPE from texts; equal texts in equal order give equal tokenizers.
+
+    Args:
+      texts: statements, programs or messages.
+      vocabulary: number of tokens to learn, special ones included.
+    """
     model = tokenizers.Tokenizer(models.BPE())
     model.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -160,10 +173,15 @@ def _of_chat_model(model: tokenizers.Tokenizer, template: chat.ChatTemplate) -> 
 
 
 def adopt_tokenizer(model: tokenizers.Tokenizer, *, source: str, roles: Sequence[str] | None = None) -> Tokenizer:
-    """Adopt any tokenizer of the library, its special tokens given as (pad, end, program) or found in `FOREIGN`.
+    """Adopt any tokenizer of the library.
+
+    Args:
+      model: padding and truncation of it are switched off.
+      source: what messages call it.
+      roles: its special tokens as (pad, end, program); None looks for a row of `FOREIGN` that fits.
 
     Raises:
-      UserError: naming `source`, where it has none of these.
+      UserError: naming `source`, where it lacks these tokens.
     """
     for names in FOREIGN if roles is None else (roles,):
         ids = [token for token in map(model.token_to_id, names) if token is not None]

@@ -42,16 +42,22 @@ class Environment(EnvironmentSettings):
 
 
 def build(family: str, *, leave_one_out: bool = False, **fields: float | str) -> Environment:
-    """Build an environment of the family of that name; raises ValueError naming field, value and what was expected.
+    """Build an environment of the named family.
 
-    With `noise_draws` > 0, g is the probability of passing and q the expected position over that many draws of the
-    stored timing errors (`confidence`); 0 takes every second at face value.
+    With `noise_draws` > 0, g becomes the probability of passing and q the expected position over that many draws of the
+    stored timing errors (`confidence`); 0 takes every duration at face value.
 
     Args:
-      family: a name of `FAMILIES`, the rows of App. D.2, "Environment definitions and screened parameter ranges".
-      leave_one_out: ranks a reference that plays the candidate against the others only; `judge` then needs to know
-        which one each candidate is.
-      **fields: fields of `settings.EnvironmentSettings`; what is not given keeps its default.
+      family: a key of `FAMILIES`, the rows of App. D.2, "Environment definitions and screened parameter ranges".
+      leave_one_out: rank a reference that plays the candidate against the other references only; `judge` then needs
+        `own_reference`.
+      **fields: fields of `settings.EnvironmentSettings`; those not given keep their defaults.
+
+    Returns:
+      A frozen environment, ready for `judge`.
+
+    Raises:
+      ValueError: for an unknown family or a value out of range, naming field, value and what was expected.
     """
     family_named(family)
     settings = freeze(EnvironmentSettings, {"family": family} | fields, path="environment.")
@@ -68,20 +74,23 @@ def judge(
 ) -> Outcome:
     """Judge `r` candidates of one problem: c, c_strict, g and q of each (App. D.2).
 
-    Compiled once for each family and shape; vmap over problems, or over environments of one structure. A fault on any
-    judged test makes a candidate invalid; a test that was not run, because a hard failure had already settled the
+    Compiled once for each family and shape; vmap it over problems, or over environments of one structure. A fault on
+    any judged test makes a candidate invalid. A test that was not run, because a hard failure had already settled the
     program, counts as failed for correctness and as 10 s for ranking. Without a usable optimization test a ranked
-    family is neutral: g = 1, q = 0. Arrays are taken as they come: `check` says what is wrong with them.
+    family is neutral: g = 1, q = 0. The arrays are not validated here: `check` does that.
 
     Args:
-      environment: what `build` makes.
+      environment: made by `build`.
       tests: `[k]`.
       references: `[k, h]`, as stored.
       execution: `[r, k]`, as measured.
-      own_reference: `[r]` the reference that each candidate is, -1 for none; only `leave_one_out` reads it.
+      own_reference: `[r]` index of the reference that each candidate is, -1 for none; read under `leave_one_out` only.
 
     Returns:
-      The outcome, each field `[r]`; lower q is better. Raises ValueError for `leave_one_out` without `own_reference`.
+      The outcome, each field `[r]`; lower q is better.
+
+    Raises:
+      ValueError: for `leave_one_out` without `own_reference`.
     """
     if environment.leave_one_out and own_reference is None:
         raise ValueError("own_reference = None: expected the reference that each candidate is (leave_one_out)")
@@ -132,7 +141,7 @@ def _judge_once(
 
 
 def _ranked_s(status: Int[Array, "r k"], duration_s: Float[Array, "r k"]) -> Float[Array, "r k"]:
-    """Seconds that enter the leaderboard: measured ones where the program ended by itself, else the cap of 10 s."""
+    """Return the seconds that are ranked: as measured where the program ended by itself, else the cap of 10 s."""
     is_measured = (status == Status.SUCCESS) | (status == Status.FAILURE)
     return jnp.where(is_measured, jnp.minimum(duration_s, CAP_S), CAP_S)
 
@@ -144,7 +153,7 @@ def _rank(
     *,
     own_reference: Int[Array, " r"] | None,
 ) -> tuple[Bool[Array, " r"], Float[Array, " r"]]:
-    """g_dur and q_dur; their counterparts, the timeout gate and share, are neutral in ranked families."""
+    """Compute g_dur and q_dur; the timeout gate and the timeout share are neutral in ranked families."""
     rank = functools.partial(RANKINGS[family_named(environment.family).ranking], ties=environment.ties)
     if environment.leave_one_out:
         members = jnp.arange(jnp.shape(ranked_s)[0])
@@ -161,12 +170,12 @@ def _rank(
 
 
 def _restrict(references: References, used: Array) -> References:
-    """The references with every test outside `used` made unusable."""
+    """Make every test outside `used` unusable."""
     return _keep_usable(references, references.is_usable & used[..., None])
 
 
 def _leave_out(references: References, own_reference: Array) -> References:
-    """The references with one of them made unusable; -1 leaves them as they are."""
+    """Make one reference unusable; -1 leaves all of them as they are."""
     return _keep_usable(
         references, references.is_usable & (jnp.arange(references.is_usable.shape[-1]) != own_reference)
     )

@@ -23,7 +23,7 @@ def calibrated(references: References, *, alpha: float, beta_s: float) -> Refere
       beta_s: offset of Gamma, seconds.
 
     Returns:
-      The references with seconds in [0, 10] on usable cells and +inf on all others, so that those sort last.
+      The references with seconds in [0, 10] in usable cells and +inf in all others, so that those sort last.
     """
     sanitized = jnp.where(references.duration_s > 0, references.duration_s, CAP_S)
     duration_s = jnp.clip(alpha * sanitized + beta_s, 0.0, CAP_S)

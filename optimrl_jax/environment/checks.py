@@ -13,15 +13,17 @@ SLACK_S = 0.5
 def check(tests: Tests, references: References, execution: Execution | None = None) -> None:
     """Check arrays before they are judged.
 
-    Raises ValueError naming the array, the first offending value and what was expected. Durations must be finite and
-    not negative and lie under the cap of 10 s where they count (usable cells, executed tests); missing ones may be 0.
-    No references, one reference or all of them tied are fine: the ranking is then neutral, or has one position, or puts
-    every tied candidate first.
+    Durations must be finite, not negative and at most the cap of 10 s (with 0.5 s of slack) wherever they count: in
+    usable cells and executed tests; missing ones may be 0. Having no references, a single one, or only tied ones is
+    fine: the ranking is then neutral, has one position, or puts every tied candidate first.
 
     Args:
       tests: `[k]`.
       references: `[k, h]`.
       execution: `[r, k]`; None checks the problem alone.
+
+    Raises:
+      ValueError: naming the array, the first offending value and what was expected.
     """
     tests, references = Tests(*_as_numpy(tests)), References(*_as_numpy(references))
     k, h = _shape("references.duration_s", references.duration_s, axes=2)
@@ -42,7 +44,14 @@ def check(tests: Tests, references: References, execution: Execution | None = No
 
 
 def check_tau(tau: float) -> float:
-    """Return the percent of p_tau unchanged; raises ValueError outside (0, 100]."""
+    """Return the percentile of p_tau unchanged.
+
+    Args:
+      tau: percent; 100 asks for correctness alone.
+
+    Raises:
+      ValueError: outside (0, 100].
+    """
     if not 0 < tau <= 100:
         raise ValueError(f"tau = {tau!r}: expected a percentile in (0, 100]")
     return tau

@@ -40,15 +40,18 @@ def coefficient_of_variation(references: References) -> Float[Array, " k"]:
 
 
 def redraw(references: References, execution: Execution, key: Array) -> tuple[References, Execution]:
-    """Draw what the same programs might have measured: every duration with a normal error of its deviation.
+    """Draw what the same programs might have measured: every duration with a normal error of its own deviation.
 
-    References have their own stored `std_s`; a candidate, run once, has the coefficient of variation of the test.
-    Timeouts, missing durations and statuses stay; durations stay positive and under the cap.
+    References have their stored `std_s`; a candidate, which ran once, gets the coefficient of variation of the test.
+    Timeouts, missing durations and statuses stay as they are; durations stay positive and at most at the cap.
 
     Args:
       references: `[k, h]` stored seconds and standard deviations.
       execution: `[r, k]` measured statuses and seconds.
-      key: one key, one result.
+      key: of the draw; the same key draws the same errors.
+
+    Returns:
+      References and execution of the same shapes, with new seconds.
     """
     of_references, of_candidates = jax.random.split(key)
     is_measured = (execution.status == Status.SUCCESS) | (execution.status == Status.FAILURE)
@@ -62,7 +65,18 @@ def redraw(references: References, execution: Execution, key: Array) -> tuple[Re
 def redrawn_outcomes(
     judge: JudgeOnce, references: References, execution: Execution, *, key: Array, draws: int
 ) -> Outcome:
-    """Judge `draws` redrawn measurements: every field of the outcome is `[draws, r]`, for spreads and quantiles."""
+    """Judge `draws` redrawn measurements, for spreads and quantiles.
+
+    Args:
+      judge: judges one pair of references and execution.
+      references: `[k, h]` stored seconds and standard deviations.
+      execution: `[r, k]` measured statuses and seconds.
+      key: of all draws.
+      draws: number of redrawn measurements.
+
+    Returns:
+      One outcome whose fields are `[draws, r]`.
+    """
     judge_draw = jax.vmap(lambda draw_key: judge(*redraw(references, execution, draw_key)))
     return judge_draw(jax.random.split(key, draws))
 
@@ -70,8 +84,15 @@ def redrawn_outcomes(
 def average_outcomes(judge: JudgeOnce, references: References, execution: Execution, *, draws: int) -> Outcome:
     """Average the outcomes of `draws` redrawn measurements: g is the probability of passing, q the expected position.
 
-    The standard error of a probability is at most 1 / (2 sqrt(draws)). Without deviations the outcome is the plain one;
-    c, c_strict and is_valid do not depend on seconds.
+    The standard error of a probability is at most 1 / (2 sqrt(draws)). Without stored deviations the outcome is the
+    plain one; c, c_strict and is_valid do not depend on the redrawn seconds. The stream is fixed (`SEED`): equal
+    measurements always get equal outcomes.
+
+    Args:
+      judge: judges one pair of references and execution.
+      references: `[k, h]` stored seconds and standard deviations.
+      execution: `[r, k]` measured statuses and seconds.
+      draws: number of redrawn measurements, at least 1.
 
     Returns:
       One outcome, each field `[r]`.

@@ -23,15 +23,15 @@ _MORE = frozenset({TestKind.ORIGINAL, TestKind.ADDED})
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """One row of the table.
+    """One row of Table 38: the stages that an environment composes.
 
     Attributes:
-      name: what `build` calls it.
+      name: the argument of `build`.
       correctness: kinds of tests that decide c.
       uses_optimization: whether optimization tests are executed and judged.
-      filter: a name of `filters.FILTERS`; "none" is neutral, here and below.
-      limit: a name of `limits.LIMITS`.
-      ranking: a name of `ranking.RANKINGS`.
+      filter: a key of `filters.FILTERS`; "none" is neutral, here and below.
+      limit: a key of `limits.LIMITS`.
+      ranking: a key of `ranking.RANKINGS`, or "none".
       uses_own_limits: tests run under the problem's own time limit tau_t instead of the service's cap of 10 s.
       grid: environment fields that the family reads, each with the values of the paper's offline sweep; the product of
         their numbers is the number of the family's configurations.
@@ -77,7 +77,14 @@ FAMILIES: dict[str, Family] = {
 
 
 def family_named(name: str) -> Family:
-    """Look up a family; raises ValueError naming the choices."""
+    """Look up a family by name.
+
+    Args:
+      name: a key of `FAMILIES`.
+
+    Raises:
+      ValueError: for an unknown name, listing the choices.
+    """
     if name not in FAMILIES:
         raise ValueError(f"environment.family = {name!r}: expected one of {', '.join(FAMILIES)}")
     return FAMILIES[name]

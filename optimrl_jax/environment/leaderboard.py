@@ -29,8 +29,8 @@ class Mean(typing.NamedTuple):
     """Mean places, smaller is faster: the sum over `tests` of position / participants in units of 2^-bits.
 
     Attributes:
-      whole: `[*n]` whole units.
-      rest: `[*n]` what is left, below one unit a test.
+      whole: `[*n]` whole units of the sum.
+      rest: `[*n]` remainder of the sum, below one unit a test.
       tests: `[*n]` number of summands; 0 for a participant that no test ranks.
     """
 
@@ -56,7 +56,15 @@ class Board(typing.NamedTuple):
 def faster_and_tied(
     pool_s: Float[Array, "k h"], duration_s: Float[Array, "k n"]
 ) -> tuple[Int[Array, "k n"], Int[Array, "k n"]]:
-    """Count, test by test, how many of the pool are strictly faster than each duration and how many exactly as fast."""
+    """Count, test by test, how much of the pool is strictly faster than each duration and how much exactly as fast.
+
+    Args:
+      pool_s: `[k, h]` seconds, +inf where unusable.
+      duration_s: `[k, n]` seconds to place among them.
+
+    Returns:
+      Two counts `[k, n]`. A duration that is itself in the pool counts as tied with itself.
+    """
 
     def count_rival(counts, rival_s):
         faster, tied = counts
@@ -69,7 +77,7 @@ def faster_and_tied(
 
 
 def places(duration_s: Float[Array, "k h"]) -> Int[Array, "k h"]:
-    """Rank each row from 0, all places different: among equal values the earlier one comes first."""
+    """Rank each row from 0 with all places different: among equal values the earlier one comes first."""
     index = jnp.arange(jnp.shape(duration_s)[1])
 
     def count_rival(ahead, rival):
@@ -110,18 +118,31 @@ def mean_rank_order(total: Int[Array, "*b h"], tests: Int[Array, "*b h"]) -> Int
 
 
 def board_of(half_places: Int[Array, "k h"], duration_s: Float[Array, "k h"]) -> Board:
-    """Make a board from twice the place of each reference among the others; +inf seconds mark unusable cells."""
+    """Make a board from the places of the references among themselves.
+
+    Args:
+      half_places: `[k, h]` twice the place of each reference.
+      duration_s: `[k, h]` seconds; +inf marks unusable cells.
+    """
     is_usable = jnp.isfinite(duration_s)
     return Board(duration_s, is_usable, _sum_places(half_places, is_usable, is_usable))
 
 
 def mean_of(half_places: Int[Array, "k r"], board: Board) -> Mean:
-    """Average candidates' places, `[r]`, from twice their place on each test with usable references."""
+    """Average the places of candidates over the tests with usable references.
+
+    Args:
+      half_places: `[k, r]` twice the place of each candidate.
+      board: the references among themselves.
+
+    Returns:
+      Mean places whose fields are `[r]`.
+    """
     return _sum_places(half_places, jnp.any(board.is_usable, axis=-1, keepdims=True), board.is_usable)
 
 
 def positions(board: Board, candidate_s: Float[Array, "r k"], mean: Mean, *, ties: str) -> Int[Array, " r"]:
-    """Count the references that stay ahead of each candidate once it is in the list of every test.
+    """Count the references that stay ahead of each candidate once it is inserted into the list of every test.
 
     Inserting a candidate also moves the references that it beats: exact QP (App. D.2, "Post-execution ranking").
 
@@ -129,7 +150,7 @@ def positions(board: Board, candidate_s: Float[Array, "r k"], mean: Mean, *, tie
       board: the references among themselves.
       candidate_s: `[r, k]` seconds of the candidates.
       mean: `[r]` the candidates' own mean places (`mean_of`).
-      ties: "first", or "average" where tied ones share the mean of their places.
+      ties: "first", or "average" where tied participants share the mean of their places.
 
     Returns:
       `[r]` zero-based positions; a candidate tied with a reference on the mean takes the better one.
@@ -153,12 +174,12 @@ def _bits(k: int, h: int) -> int:
 
 
 def _participants(is_usable: Array) -> Array:
-    """References of each test, [k, 1]: with the candidate, those it is compared with."""
+    """Count the usable references of each test, `[k, 1]`: with the candidate, the number of places is one more."""
     return jnp.maximum(is_usable.sum(axis=-1, keepdims=True), 1)
 
 
 def _in_units(halves: Array, is_usable: Array) -> tuple[Array, Array]:
-    """halves / (2 participants) in units: (whole, rest in [0, 1))."""
+    """Split halves / (2 participants) into whole units and a rest in [0, 1)."""
     whole, rest = jnp.divmod(halves << _bits(*is_usable.shape), 2 * _participants(is_usable))
     return whole, rest / (2 * _participants(is_usable))
 
@@ -169,13 +190,13 @@ def _sum_places(halves: Array, counts: Array, is_usable: Array) -> Mean:
 
 
 def _cost_of_places(board: Board, halves: int) -> tuple[Array, Array]:
-    """What falling back by so many half places adds to a mean on each test, [k] each."""
+    """Compute what falling back by so many half places adds to a mean on each test, `[k]` each."""
     whole, rest = _in_units(jnp.full_like(_participants(board.is_usable), halves), board.is_usable)
     return whole[:, 0], rest[:, 0]
 
 
 def _insert(board: Board, candidate_s: Float[Array, " k"], *, gains: list[tuple[Array, Array]]) -> Mean:
-    """The references' means after one candidate was inserted: those it beats fall back by one, tied ones by half."""
+    """Update the references' means for one inserted candidate: those it beats fall back by one, tied ones by half."""
 
     def insert_into_test(mean: Mean, test) -> tuple[Mean, None]:
         own_s, pool_s, is_usable, (won, *tied) = test
@@ -189,7 +210,7 @@ def _insert(board: Board, candidate_s: Float[Array, " k"], *, gains: list[tuple[
 
 
 def _is_ahead(left: Mean, right: Mean) -> Bool[Array, "*n"]:
-    """left < right as means: cross-multiplied whole numbers first, which are exact, and the rests on top."""
+    """Compare means: cross-multiplied whole numbers, which are exact, with the rests on top."""
     whole = right.tests * left.whole - left.tests * right.whole
     rest = right.tests * left.rest - left.tests * right.rest
     return whole + rest < -ROUNDING

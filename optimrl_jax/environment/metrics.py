@@ -42,7 +42,12 @@ class MeasuredCandidate(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """A score and its direction."""
+    """A score and its direction.
+
+    Attributes:
+      score: maps one candidate to one number; nan where it is undefined.
+      is_higher_better: False for percentiles and seconds, where smaller is faster.
+    """
 
     score: Callable[[MeasuredCandidate], Array]
     is_higher_better: bool = False
@@ -61,8 +66,8 @@ def ranking_metrics(
       references: `[k, h]` the calibrated pool of the optimization tests, +inf where unusable.
       duration_s: `[r, k]` seconds of the candidates.
       is_measured: `[r, k]` marks their usable durations.
-      stored_s: `[k, h]` durations before calibration, whose median is the difficulty w_t of the slopes; the pool itself
-        where it is not given.
+      stored_s: `[k, h]` durations before calibration, whose median is the difficulty w_t of the slopes; None takes the
+        pool itself.
 
     Returns:
       `[r]` for each name; nan where a score is undefined.
@@ -80,7 +85,16 @@ def ranking_metrics(
 
 
 def percentile_among(value: Array, others: Array, *, is_member: Array) -> Array:
-    """Rank a value put among others: Pi(z, A) in 0..100, average ties (App. D.3); nan if either is undefined."""
+    """Rank a value inserted among others: Pi(z, A) in 0..100 with average ties (App. D.3).
+
+    Args:
+      value: the candidate's, without axes.
+      others: `[h]` values of the references.
+      is_member: `[h]` marks those that count.
+
+    Returns:
+      The percentile, 0 best; nan where nothing counts or the value is not finite.
+    """
     faster = (is_member & (others < value)).sum()
     tied = (is_member & (others == value)).sum()
     return jnp.where(is_member.any() & jnp.isfinite(value), 100 * (faster + tied / 2) / is_member.sum(), jnp.nan)
@@ -119,7 +133,7 @@ def log_mean(measured: MeasuredCandidate) -> Array:
 
 
 def top_share(measured: MeasuredCandidate, *, percent: float) -> Array:
-    """Count the tests on which the candidate lands below that percentile, in percent: higher is better."""
+    """Measure the percentage of tests on which the candidate lands below that percentile: higher is better."""
     return 100 * masked_mean(measured.percentile < percent, measured.is_used)
 
 
@@ -132,9 +146,13 @@ def total_duration(measured: MeasuredCandidate) -> Array:
 
 
 def slope(measured: MeasuredCandidate, *, has_intercept: bool) -> Array:
-    """Rank the least-squares slope of seconds over difficulty among the slopes of references (App. D.3).
+    """Rank the least-squares slope of seconds over difficulty among the slopes of the references (App. D.3).
 
-    A slope needs difficulties that differ (with an intercept) or one that is positive (without).
+    A slope needs difficulties that differ (with an intercept) or one that is positive (without); nan otherwise.
+
+    Args:
+      measured: one candidate.
+      has_intercept: fit a + b w instead of b w.
     """
     usable, duration_s = _on_used_tests(measured)
     fit = functools.partial(_slope, difficulty_s=measured.difficulty_s, has_intercept=has_intercept)
@@ -144,13 +162,23 @@ def slope(measured: MeasuredCandidate, *, has_intercept: bool) -> Array:
 
 
 def reference_win_share(measured: MeasuredCandidate, *, summary: Callable) -> Array:
-    """Share the tests, in [0, 1], on which the candidate beats the mean or median reference: higher is better."""
+    """Measure the share of tests, in [0, 1], on which the candidate beats the mean or median reference."""
     bar_s = jax.vmap(summary)(measured.references.duration_s, measured.references.is_usable)
     return masked_mean(measured.duration_s < bar_s, measured.is_used)
 
 
 def without_tests(measured: MeasuredCandidate, *, easiest: float, hardest: float, summary: Callable) -> Array:
-    """Summarize percentiles without a share of the easiest or hardest tests by mean reference seconds."""
+    """Summarize percentiles without a share of the easiest or hardest tests, by mean reference seconds.
+
+    Args:
+      measured: one candidate.
+      easiest: share of tests dropped at the fast end, in [0, 1); at least one test where it is not 0.
+      hardest: likewise at the slow end.
+      summary: `masked_mean` or `masked_median`.
+
+    Returns:
+      A percentile in 0..100; nan with fewer than `FEWEST_TESTS` tests.
+    """
     tests = measured.is_used.sum()
     mean_s = jax.vmap(masked_mean)(measured.references.duration_s, measured.references.is_usable)
     place = _places(mean_s, measured.is_used)
@@ -162,7 +190,7 @@ def without_tests(measured: MeasuredCandidate, *, easiest: float, hardest: float
 
 
 def _places(values: Array, is_used: Array) -> Array:
-    """Position of each used test in ascending order, earlier tests first among equals; unused ones come last."""
+    """Rank the used tests in ascending order, earlier tests first among equals; unused ones come last."""
     return jnp.argsort(jnp.argsort(jnp.where(is_used, values, jnp.inf), stable=True))
 
 
@@ -172,7 +200,7 @@ def _on_used_tests(measured: MeasuredCandidate) -> tuple[Array, Array]:
 
 
 def _slope(duration_s: Array, is_used: Array, *, difficulty_s: Array, has_intercept: bool) -> Array:
-    """Least-squares slope over the used tests; nan where it is not determined."""
+    """Fit the least-squares slope over the used tests; nan where it is not determined."""
     difficulty_s = jnp.where(is_used, difficulty_s, 0.0)
     if has_intercept:
         difficulty_s = jnp.where(is_used, difficulty_s - masked_mean(difficulty_s, is_used), 0.0)

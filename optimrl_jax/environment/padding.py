@@ -17,7 +17,7 @@ Size = tuple[int, ...]
 
 
 class Record(typing.Protocol):
-    """What padding needs of a problem record: `data.dataset.ProblemRecord` has it."""
+    """The fields of a problem record that padding reads: `data.dataset.ProblemRecord` has them."""
 
     @property
     def test_kind(self) -> np.ndarray: ...
@@ -32,9 +32,14 @@ class Record(typing.Protocol):
 
 
 def padded_size(size: int, *, smallest: int = SMALLEST_SIZE) -> int:
-    """Round up to a power of two, at least `smallest`: padding then at most doubles an axis.
+    """Round up to a power of two, at least `smallest`: padding then at most doubles a longer axis.
 
-    Raises ValueError for a negative size.
+    Args:
+      size: cells of the axis.
+      smallest: the least size; a power of two.
+
+    Raises:
+      ValueError: for a negative size.
     """
     if size < 0:
         raise ValueError(f"size = {size}: expected a number that is not negative")
@@ -42,7 +47,7 @@ def padded_size(size: int, *, smallest: int = SMALLEST_SIZE) -> int:
 
 
 def shape_of(records: Sequence[Record]) -> tuple[int, int]:
-    """Find one padded (tests, references) that holds every one of `records`."""
+    """Find one padded (tests, references) that holds every record; the smallest shape without any record."""
     tests = max((record.duration_s.shape[0] for record in records), default=0)
     references = max((record.duration_s.shape[1] for record in records), default=0)
     return padded_size(tests), padded_size(references)
@@ -56,7 +61,13 @@ def bounded_shapes(sizes: Iterable[Size], *, most: int = 8) -> list[Size]:
 
     Args:
       sizes: (tests, references) of each problem of a dataset.
-      most: how many shapes, and with them compiled programs, are allowed. Raises ValueError below 1.
+      most: how many shapes, and with them compiled programs, are allowed.
+
+    Returns:
+      Shapes in ascending order of their cells; empty without sizes.
+
+    Raises:
+      ValueError: for `most` below 1.
     """
     if most < 1:
         raise ValueError(f"most = {most}: expected at least 1")
@@ -75,7 +86,15 @@ def bounded_shapes(sizes: Iterable[Size], *, most: int = 8) -> list[Size]:
 
 
 def shape_for(size: Size, shapes: Iterable[Size]) -> Size:
-    """Pick the smallest of `shapes` that holds `size`; raises ValueError if none does."""
+    """Pick the smallest shape that holds `size`.
+
+    Args:
+      size: (tests, references) of a problem.
+      shapes: from `bounded_shapes`.
+
+    Raises:
+      ValueError: where none of them is large enough.
+    """
     fitting = [shape for shape in shapes if all(axis <= wide for axis, wide in zip(size, shape, strict=True))]
     if not fitting:
         raise ValueError(f"size = {size}: expected one that fits a shape of {sorted(shapes)}")
@@ -83,7 +102,19 @@ def shape_for(size: Size, shapes: Iterable[Size]) -> Size:
 
 
 def pad_array(values: np.ndarray, shape: tuple[int, ...], *, fill: float = 0) -> np.ndarray:
-    """Pad every axis at its end to `shape` with `fill`; raises ValueError where an axis is longer already."""
+    """Pad every axis at its end to `shape`.
+
+    Args:
+      values: any array.
+      shape: one length for each axis of `values`.
+      fill: what padded cells hold.
+
+    Returns:
+      A new array of the same type.
+
+    Raises:
+      ValueError: where an axis is longer already or the numbers of axes differ.
+    """
     if any(have > want for have, want in zip(values.shape, shape, strict=True)):
         raise ValueError(f"array of shape {values.shape}: expected at most {shape}")
     result = np.full(shape, fill, values.dtype)
@@ -92,7 +123,18 @@ def pad_array(values: np.ndarray, shape: tuple[int, ...], *, fill: float = 0) ->
 
 
 def pad_tests(record: Record, k: int) -> arrays.Tests:
-    """Pad the tests of one problem to `[k]`; padding has mask False and counts 0 characters."""
+    """Pad the tests of one problem to `k`; padded tests have mask False and 0 characters.
+
+    Args:
+      record: with at most `k` tests.
+      k: tests after padding.
+
+    Returns:
+      NumPy arrays `[k]`.
+
+    Raises:
+      ValueError: for more than `k` tests.
+    """
     return arrays.Tests(
         kind=pad_array(np.asarray(record.test_kind, np.int32), (k,), fill=int(arrays.TestKind.ORIGINAL)),
         characters=pad_array(np.asarray(record.characters, np.int32), (k,)),
@@ -101,7 +143,19 @@ def pad_tests(record: Record, k: int) -> arrays.Tests:
 
 
 def pad_references(record: Record, k: int, h: int) -> arrays.References:
-    """Pad the reference durations of one problem to `[k, h]` seconds; padding is unusable."""
+    """Pad the reference durations of one problem to `[k, h]` seconds; padding is unusable.
+
+    Args:
+      record: with at most `k` tests and `h` references.
+      k: tests after padding.
+      h: references after padding.
+
+    Returns:
+      NumPy arrays `[k, h]`, 0 seconds in unusable cells.
+
+    Raises:
+      ValueError: for more tests or references.
+    """
     usable = np.asarray(record.is_usable, bool)
     return arrays.References(
         duration_s=pad_array(np.where(usable, record.duration_s, 0).astype(np.float32), (k, h)),
@@ -111,7 +165,15 @@ def pad_references(record: Record, k: int, h: int) -> arrays.References:
 
 
 def pad_execution(execution: arrays.Execution, k: int) -> arrays.Execution:
-    """Pad the executions of `r` candidates, `[r, tests]`, to `[r, k]`; padding was not run."""
+    """Pad the executions of `r` candidates, `[r, tests]`, to `[r, k]`; padded tests count as not run.
+
+    Args:
+      execution: of at most `k` tests.
+      k: tests after padding.
+
+    Raises:
+      ValueError: for more than `k` tests.
+    """
     r = execution.status.shape[0]
     return arrays.Execution(
         status=pad_array(np.asarray(execution.status, np.int32), (r, k), fill=int(arrays.Status.NOT_RUN)),

@@ -16,7 +16,13 @@ Fields = dict[str, typing.Any]
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """What a trained row sets; everything else keeps its default."""
+    """What a trained row sets; everything else keeps its default.
+
+    Attributes:
+      environment: fields of `settings.EnvironmentSettings`.
+      reward: fields of `settings.RewardSettings`.
+      grpo: fields of the GRPO settings, such as fewer steps for rows that the paper stopped early.
+    """
 
     environment: Fields
     reward: Fields
@@ -34,7 +40,7 @@ def _row(family: str, *, reward: Fields = BINARY, steps: int | None = None, **fi
 
 
 def _rewards_of(prefix: str, environment: Fields) -> dict[str, Preset]:
-    """The reward-composition sweep over one environment (Table 3)."""
+    """Build the reward-composition sweep over one environment (Table 3)."""
     return {
         f"{prefix}_{name}": Preset(environment=dict(environment), reward=reward)
         for form in ("collapsed", "two_gate", "blend", "optimization_only", "multitask")
@@ -114,5 +120,12 @@ def row_named(name: str) -> str:
 
 
 def preset(name: str) -> Preset:
-    """Return the trained row of that name, see `row_named`."""
+    """Look up a trained row.
+
+    Args:
+      name: any name that `row_named` accepts.
+
+    Raises:
+      SettingsError: for an unknown name, listing the choices.
+    """
     return PRESETS[row_named(name)]

@@ -15,8 +15,8 @@ from optimrl_jax.environment.leaderboard import faster_and_tied
 def per_test_percentile(references: References, duration_s: Float[Array, "r k"], *, ties: str) -> Float[Array, "r k"]:
     """Rank each duration among the references of its test: 0 is the fastest position, 1 the slowest.
 
-    p_t = (references strictly faster) / (usable references), so that ties get the previous participant's percentile
-    (App. D.2, "Post-execution ranking"). With `ties="average"` half of the tied ones count too (App. D.3).
+    p_t = (references strictly faster) / (usable references), so that ties get the percentile of the first participant
+    among them (App. D.2, "Post-execution ranking"). With `ties="average"` half of the tied ones count too (App. D.3).
 
     Args:
       references: `[k, h]` calibrated pool of the problem.
@@ -33,7 +33,10 @@ def per_test_percentile(references: References, duration_s: Float[Array, "r k"],
 def qar(references: References, duration_s: Float[Array, "r k"], *, ties: str) -> Float[Array, " r"]:
     """Average the per-test percentiles over tests with usable references: q_QAR = a(y) (App. D.2).
 
-    Args: as in `per_test_percentile`.
+    Args:
+      references: `[k, h]` calibrated pool of the problem.
+      duration_s: `[r, k]` seconds of the candidates.
+      ties: "first" or "average", as in `per_test_percentile`.
 
     Returns:
       `[r]` in [0, 1], 0 best; 0 where no test has a usable reference.
@@ -50,7 +53,10 @@ def qp(references: References, duration_s: Float[Array, "r k"], *, ties: str) ->
     candidate tied with a reference on a(.) takes the better position. N counts the candidate and the references with at
     least one usable test; the others are not ranked.
 
-    Args: as in `per_test_percentile`.
+    Args:
+      references: `[k, h]` calibrated pool of the problem.
+      duration_s: `[r, k]` seconds of the candidates.
+      ties: "first" or "average", as in `per_test_percentile`.
 
     Returns:
       `[r]` in [0, 1], 0 best; 0 where no reference is ranked.
@@ -65,7 +71,7 @@ def qp(references: References, duration_s: Float[Array, "r k"], *, ties: str) ->
 
 
 def _half_places(references: References, duration_s: Array, *, ties: str) -> Int[Array, "k r"]:
-    """Twice the position of each candidate among the references of each test."""
+    """Count twice the position of each candidate among the references of each test."""
     faster, tied = faster_and_tied(references.duration_s, jnp.asarray(duration_s).T)
     return 2 * faster + tied if ties == "average" else 2 * faster
 

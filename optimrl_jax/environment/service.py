@@ -21,17 +21,17 @@ SHORTEST_S = 1e-6
 
 
 def mask_lost(status, is_lost, is_optimization, quarantine_share):
-    """Make every lost test a fault, which masks the rollout."""
+    """Turn every lost test into a fault, which masks the rollout."""
     return jnp.where(is_lost, Status.FAULT, status)
 
 
 def recover_verdicts(status, is_lost, is_optimization, quarantine_share):
-    """Recover verdicts locally, but call a success on an optimization test a timeout: the paper's way (App. C.4)."""
+    """Recover verdicts locally, but count a success on an optimization test as a timeout (App. C.4)."""
     return jnp.where(is_lost & is_optimization & (status == Status.SUCCESS), Status.TIMEOUT, status)
 
 
 def lost_as_timeouts(status, is_lost, is_optimization, quarantine_share):
-    """Make every lost test a timeout: correct programs then fail with probability 1 - (1 - f)^n (App. C.5)."""
+    """Count every lost test as a timeout: correct programs then fail with probability 1 - (1 - f)^n (App. C.5)."""
     return jnp.where(is_lost, Status.TIMEOUT, status)
 
 
@@ -102,14 +102,25 @@ SERVICE_STATES: dict[str, ServiceState] = {
 
 
 def service_named(name: str) -> ServiceState:
-    """Look up a state of the service; raises ValueError naming the choices."""
+    """Look up a state of the service.
+
+    Args:
+      name: a key of `SERVICE_STATES`.
+
+    Raises:
+      ValueError: for an unknown name, listing the choices.
+    """
     if name not in SERVICE_STATES:
         raise ValueError(f"noise.service = {name!r}: expected one of {', '.join(SERVICE_STATES)}")
     return SERVICE_STATES[name]
 
 
 def validate_state(state: ServiceState) -> ServiceState:
-    """Return the state unchanged; raises ValueError naming the field that no service can have."""
+    """Return the state unchanged where a service can be in it.
+
+    Raises:
+      ValueError: naming the first field that is out of range, its value and what was expected.
+    """
     if state.fallback not in FALLBACKS:
         raise ValueError(f"service.fallback = {state.fallback!r}: expected one of {', '.join(FALLBACKS)}")
     for name in ("added_low_s", "added_high_s", "scale_std", "short_std_s"):
@@ -126,9 +137,10 @@ def validate_state(state: ServiceState) -> ServiceState:
 
 
 def under_state(state: ServiceState, tests: Tests, execution: Execution, *, key: Array) -> Execution:
-    """Return the execution as the service would have returned it in `state`; the same for the same key.
+    """Return the execution as the service would have reported it in `state`; the same key gives the same execution.
 
-    A success that reaches the cap of 10 s becomes a timeout. Timeouts, faults and tests that were not run stay.
+    A success that reaches the cap of 10 s becomes a timeout. Recorded timeouts, faults and tests that were not run keep
+    their status, unless the fallback of the state settles them otherwise.
 
     Args:
       state: a state that `validate_state` accepts.
@@ -157,8 +169,14 @@ def under_state(state: ServiceState, tests: Tests, execution: Execution, *, key:
 
 
 def is_burst(step: int, *, key: Array, share: float, steps: int) -> Bool[Array, ""]:
-    """Tell whether a burst covers this step: a `share` of all windows of `steps` optimizer steps is one.
+    """Say whether a burst covers this step: a `share` of all windows of `steps` optimizer steps is one.
 
     Depends on the step alone, so that a resumed run meets the same bursts.
+
+    Args:
+      step: optimizer step, from 0.
+      key: of the bursts of a run.
+      share: probability of a burst in each window.
+      steps: length of a window.
     """
     return jax.random.bernoulli(jax.random.fold_in(key, step // steps), share)

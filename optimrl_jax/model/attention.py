@@ -36,11 +36,14 @@ class Rotation(typing.NamedTuple):
 
 
 def rotary_angles(positions: Int[Array, "s t"], settings: ModelSettings) -> Rotation:
-    """Return the angles of tokens, with frequencies stretched the way the checkpoint was trained to long contexts.
+    """Compute the rotary angles of tokens, with frequencies stretched as the checkpoint was trained for long contexts.
 
     Args:
       positions: `[s, t]` positions of the tokens, from 0.
       settings: `rope_theta` and `rope_scaling` with its fields.
+
+    Returns:
+      Cosines and sines, `[s, t, 1, d / 2]`, float32; scaled by YaRN's factor where that is in use.
     """
     rotation = angles_of_positions(positions, rotary_frequencies(settings))
     scale = _rotary_magnitude(settings)
@@ -66,6 +69,13 @@ def rotate(x: Float[Array, "s t n d"], rotation: Rotation) -> Float[Array, "s t 
     """Rotate the pairs (x_i, x_{i + d/2}) of each head, the convention of the Qwen2 and Llama checkpoints.
 
     GGUF files pair neighbours instead; their rows are put back in order when they are loaded.
+
+    Args:
+      x: `[s, t, n, d]` queries or keys.
+      rotation: the angles of the same tokens.
+
+    Returns:
+      `[s, t, n, d]` in the type of `x`; the rotation itself is computed in float32.
     """
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     rotated = (first * rotation.cos - second * rotation.sin, second * rotation.cos + first * rotation.sin)
@@ -137,9 +147,9 @@ class TokenLayout(typing.NamedTuple):
     The tokens of a segment are neighbours, those of its shared prefix before its suffixes. Segment 0 is padding.
 
     Attributes:
-      positions: `[s, t]`, counted from 0 in a segment; each suffix goes on from the end of the prefix.
-      segments: `[s, t]`, numbers of the packed prefix groups (or single sequences) of a row, from 1.
-      suffixes: `[s, t]`, 0 for the tokens of a prefix, which its whole segment sees, else the number of the suffix.
+      positions: `[s, t]` counted from 0 in a segment; each suffix goes on from the end of the prefix.
+      segments: `[s, t]` numbers of the packed prefix groups (or single sequences) of a row, from 1; 0 is padding.
+      suffixes: `[s, t]` 0 for the tokens of a prefix, which its whole segment sees, else the number of the suffix.
     """
 
     positions: Int[Array, "s t"]
@@ -157,15 +167,27 @@ def causal_mask(
 
     Args:
       query_positions: `[s, t]`.
-      key_positions: `[s, u]`; a negative one marks an empty column of a cache, which nobody sees.
+      key_positions: `[s, u]`; a negative one marks an empty column of a cache, which no query sees.
       window: positions that a query sees, its own included.
+
+    Returns:
+      `[s, t, u]` True where the query sees the key.
     """
     q, k = query_positions[:, :, None], key_positions[:, None, :]
     return (k >= 0) & (k <= q) & (q - k < window)
 
 
 def packed_mask(query: TokenLayout, key: TokenLayout, *, window: Window = NO_WINDOW) -> Bool[Array, "s t u"]:
-    """Say which keys a query of a packed row sees: of its own segment, the prefix and its own suffix."""
+    """Say which keys a query of a packed row sees: in its own segment, the prefix and its own suffix.
+
+    Args:
+      query: layout of the queries, `[s, t]`.
+      key: layout of the keys, `[s, u]`.
+      window: positions that a query sees, its own included.
+
+    Returns:
+      `[s, t, u]` True where the query sees the key; padding sees padding.
+    """
     is_same = query.segments[:, :, None] == key.segments[:, None, :]
     key_suffixes = key.suffixes[:, None, :]
     is_same &= (key_suffixes == 0) | (key_suffixes == query.suffixes[:, :, None])
@@ -176,7 +198,7 @@ class Mask(typing.NamedTuple):
     """What queries may see where no window narrows it, and the positions by which a window would.
 
     Attributes:
-      visible: `[s, t, u]`.
+      visible: `[s, t, u]` True where a query sees a key.
       query_positions: `[s, t]`.
       key_positions: `[s, u]`.
     """

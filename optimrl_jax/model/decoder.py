@@ -36,10 +36,10 @@ POLICIES = {
 def project(x: Float[Array, "..."], weights: Float[Array, "..."], inputs: int = 1) -> Float[Array, "..."]:
     """Sum over the last `inputs` axes of `x`, which are the first ones of `weights`, in the type of `x`.
 
-    The values of `jnp.tensordot`, and gradients that move less memory: the gradient of a matrix is a product over
-    tokens, whose first factor compilers for CPU transpose, and automatic differentiation always puts the gradient of
-    the output there, also where the input has fewer features. Weights are cast on the way, and their gradient comes
-    back in the type in which they are stored: float32 sums are not rounded to bfloat16 before microbatches are added.
+    Equals `jnp.tensordot`, with gradients that move less memory. The gradient of a matrix is a product over tokens
+    whose first factor compilers for CPU transpose, and automatic differentiation always puts the gradient of the output
+    there, even where the input has fewer features. Weights are cast on the way, and their gradient comes back in the
+    type in which they are stored: float32 sums are not rounded to bfloat16 before microbatches are added.
 
     Args:
       x: `[*rest, *inputs]`.
@@ -75,7 +75,11 @@ project.defvjp(_project_forward, _project_backward)
 
 
 class RMSNorm(nn.Module):
-    """x / rms(x) * scale, computed in float32."""
+    """Normalize by the root mean square, x / rms(x) * scale, computed in float32.
+
+    Attributes:
+      epsilon: added to the mean square.
+    """
 
     epsilon: float
 
@@ -89,7 +93,11 @@ class RMSNorm(nn.Module):
 
 
 class Attention(nn.Module):
-    """Grouped-query attention with rotary positions; biases and norms where the family has them."""
+    """Grouped-query attention with rotary positions; biases and norms of heads where the family has them.
+
+    Attributes:
+      settings: shape of the decoder and how it is computed.
+    """
 
     settings: Network
 
@@ -156,7 +164,11 @@ def _attend(
 
 
 class Mlp(nn.Module):
-    """SwiGLU: down(silu(gate(x)) * up(x))."""
+    """The SwiGLU feed-forward network: down(silu(gate(x)) * up(x)).
+
+    Attributes:
+      settings: shape of the decoder and how it is computed.
+    """
 
     settings: Network
 
@@ -173,7 +185,11 @@ class Mlp(nn.Module):
 class Block(nn.Module):
     """One decoder block: x + attention(norm(x)), then x + mlp(norm(x)).
 
-    With `past`, the new keys and values are first written there, in column `slot` of all rows or of each.
+    With `past`, the new keys and values are first written there, in column `slot`: one column for all rows, or one for
+    each row.
+
+    Attributes:
+      settings: shape of the decoder and how it is computed.
     """
 
     settings: Network
@@ -197,11 +213,16 @@ class Block(nn.Module):
 
 
 def rematerialized(block: type[nn.Module], remat: str, *, is_unrolled: bool) -> type[nn.Module]:
-    """Return `block` under the policy `remat`: what its backward pass keeps, and what it computes again.
+    """Return `block` under the policy `remat`, which says what its backward pass keeps and what it computes again.
 
-    The results are the same, the memory of activations is not. "none" keeps everything, "block" the input of a block
-    and what blockwise attention returned, "dots" also the results of products with weights. Meant for blocks that are
-    scanned: there the loop already keeps the compiler from sharing what is computed twice, unless it is unrolled.
+    The results are the same, the memory of activations is not. Meant for blocks that are scanned: there the loop
+    already keeps the compiler from merging what is computed twice, unless it is unrolled.
+
+    Args:
+      block: a Flax module class.
+      remat: "none" keeps everything; "block" keeps the input of a block and the result of blockwise attention; "dots"
+        keeps the results of products with weights as well.
+      is_unrolled: whether the scan over blocks is unrolled.
     """
     if remat == "none":
         return block
@@ -209,7 +230,11 @@ def rematerialized(block: type[nn.Module], remat: str, *, is_unrolled: bool) -> 
 
 
 class Decoder(nn.Module):
-    """The whole stack over full sequences: training, scoring and the prefill of a cache."""
+    """The whole stack over full sequences: training, scoring and the prefill of a cache.
+
+    Attributes:
+      settings: shape of the decoder and how it is computed.
+    """
 
     settings: Network
 
@@ -244,7 +269,15 @@ class Decoder(nn.Module):
 
 
 def initial_params(settings: ModelSettings, key: jax.Array) -> Params:
-    """Draw random parameters: normal with standard deviation 0.02, norms at one, biases at zero; float32."""
+    """Draw random parameters: normal with standard deviation 0.02, norms at one, biases at zero.
+
+    Args:
+      settings: shape of the decoder.
+      key: one key, one set of parameters.
+
+    Returns:
+      A nested dict of float32 arrays; parameters of blocks have a leading layer axis.
+    """
     dummy = jnp.zeros((1, 1), jnp.int32)
     network = Network.of(settings, ComputeSettings())
     variables = Decoder(network).init(key, dummy, attention.TokenLayout(dummy, dummy + 1, dummy))
@@ -252,7 +285,7 @@ def initial_params(settings: ModelSettings, key: jax.Array) -> Params:
 
 
 def abstract_params(settings: ModelSettings) -> Params:
-    """Return the shapes and types of the parameters, without allocating any."""
+    """Return the shapes and types of the parameters without allocating any."""
     return jax.eval_shape(lambda: initial_params(settings, jax.random.key(0)))
 
 
@@ -285,7 +318,15 @@ def hidden_states(
 
 
 def logits(params: Params, hidden: Float[Array, "*rest w"]) -> Float[Array, "*rest v"]:
-    """Return scores over the vocabulary in float32, through the embedding table where it is tied."""
+    """Compute scores over the vocabulary, through the embedding table where the two are tied.
+
+    Args:
+      params: parameters with the embedding.
+      hidden: `[*rest, w]` final hidden states.
+
+    Returns:
+      `[*rest, v]` in float32.
+    """
     table = params["unembedding"] if "unembedding" in params else params["embedding"].T
     return jnp.matmul(hidden, table.astype(hidden.dtype), preferred_element_type=jnp.float32)
 

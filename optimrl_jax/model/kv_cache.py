@@ -27,6 +27,7 @@ class KeyValue(typing.NamedTuple):
 
     @property
     def columns(self) -> int:
+        """Number of columns: tokens that the cache holds."""
         return self.value.shape[-2]
 
 
@@ -35,12 +36,23 @@ COLUMN_AXES = (3, 2)
 
 
 def cache_columns(capacity: int, window: int) -> int:
-    """Return the columns of a layer that sees `window` positions, for rollouts of at most `capacity` tokens."""
+    """Return the number of columns that a layer needs.
+
+    Args:
+      capacity: tokens that a rollout can reach, prompt included.
+      window: positions that the layer sees.
+    """
     return min(window, capacity)
 
 
 def empty_cache(settings: Network, *, rows: int, columns: int) -> KeyValue:
-    """Return the cache of one layer with nothing in it, in the compute type."""
+    """Return the cache of one layer, filled with zeros, in the compute type.
+
+    Args:
+      settings: key heads, their width and the compute type.
+      rows: sequences that decode side by side.
+      columns: tokens that each can hold.
+    """
     outer, dtype = (rows, settings.kv_heads), jnp.dtype(settings.compute.dtype)
     return KeyValue(
         jnp.zeros((*outer, settings.head_width, columns), dtype),
@@ -49,9 +61,9 @@ def empty_cache(settings: Network, *, rows: int, columns: int) -> KeyValue:
 
 
 def held_positions(newest: Int[Array, " s"], columns: int) -> Int[Array, "s u"]:
-    """Return the position that each column holds once position `newest` is written; negative where nothing is yet.
+    """Return the position that each column holds once position `newest` is written; negative where it is still empty.
 
-    `newest - (newest - column) mod columns`: the last position up to the newest one that belongs into the column.
+    `newest - (newest - column) mod columns`: the last position up to the newest one that belongs in the column.
 
     Args:
       newest: `[s]`, position of each row's newest token.
@@ -64,7 +76,16 @@ def held_positions(newest: Int[Array, " s"], columns: int) -> Int[Array, "s u"]:
 
 
 def write_token(past: KeyValue, new: KeyValue, column: Int[Array, " *s"] | int) -> KeyValue:
-    """Write one token a row (`new` has a single column), in one column for all rows or in one for each."""
+    """Write one token of each row into its cache.
+
+    Args:
+      past: the cache of one layer, `s` rows.
+      new: keys and values with a single column.
+      column: the column to write: one for all rows, or `[s]`, one for each.
+
+    Returns:
+      The cache with the new token.
+    """
     if jnp.ndim(column) == 0:
         parts = [
             jax.lax.dynamic_update_slice_in_dim(old, part.astype(old.dtype), column, axis=axis)
@@ -81,8 +102,17 @@ def write_token(past: KeyValue, new: KeyValue, column: Int[Array, " *s"] | int) 
 def ring_of_prompt(prompt: KeyValue, length: Int[Array, ""], columns: int) -> KeyValue:
     """Place the keys and values of a prompt where they belong in a ring of `columns`.
 
-    Of a prompt longer than the ring only the last `columns` of its `length` tokens stay. A shorter one fills the
-    columns from the first on, its right padding too: `held_positions` calls those empty until a token is written there.
+    Of a prompt longer than the ring, only the last `columns` of its `length` tokens stay. A shorter one fills the
+    columns from the first on, its right padding included: `held_positions` calls those empty until a token is written
+    there.
+
+    Args:
+      prompt: keys and values of a prompt that is padded on the right.
+      length: its tokens without padding.
+      columns: columns of the ring.
+
+    Returns:
+      At most `columns` columns.
     """
     if prompt.columns <= columns:
         return prompt
@@ -91,7 +121,13 @@ def ring_of_prompt(prompt: KeyValue, length: Int[Array, ""], columns: int) -> Ke
 
 
 def copy_row(past: KeyValue, row: KeyValue, slot: Int[Array, ""]) -> KeyValue:
-    """Copy `row`, one row of at most as many columns, into the first columns of row `slot`."""
+    """Copy a single row into the first columns of row `slot`.
+
+    Args:
+      past: the cache of one layer.
+      row: one row of at most as many columns.
+      slot: the row that is overwritten.
+    """
     start = (slot, 0, 0, 0)
     return KeyValue(
         *(jax.lax.dynamic_update_slice(old, part.astype(old.dtype), start) for old, part in zip(past, row, strict=True))

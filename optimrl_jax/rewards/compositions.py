@@ -14,32 +14,35 @@ Signed = Float[Array, "*r"]
 
 
 def correctness_only(c: Signed, c_strict: Signed, z: Signed, weight: float) -> Signed:
-    """R = c: the control of standard RLVR."""
+    """Reward correctness alone, R = c: the control of standard RLVR."""
     return c
 
 
 def optimization_only(c: Signed, c_strict: Signed, z: Signed, weight: float) -> Signed:
-    """R = z: speed without any correctness; wrong programs may earn it."""
+    """Reward speed alone, R = z: wrong programs may earn it."""
     return z
 
 
 def collapsed(c: Signed, c_strict: Signed, z: Signed, weight: float) -> Signed:
-    """R = (1 + c_strict)(1 + z)/2 - 1: a conjunction; a correct slow program can fall to the reward of a failure."""
+    """Reward the conjunction, R = (1 + c_strict)(1 + z)/2 - 1.
+
+    A correct but slow program can fall to the reward of a failure.
+    """
     return (1 + c_strict) * (1 + z) / 2 - 1
 
 
 def two_gate(c: Signed, c_strict: Signed, z: Signed, weight: float) -> Signed:
-    """R = (1 + c_strict)(1 + z)/4 - (1 - c_strict)/2: correctness first, then quality in [0, 1]."""
+    """Reward correctness first, then quality in [0, 1]: R = (1 + c_strict)(1 + z)/4 - (1 - c_strict)/2."""
     return (1 + c_strict) * (1 + z) / 4 - (1 - c_strict) / 2
 
 
 def blend(c: Signed, c_strict: Signed, z: Signed, weight: float) -> Signed:
-    """R = weight * c + (1 - weight) * z: a soft sum; wrong programs may earn the second term."""
+    """Reward a weighted sum, R = weight * c + (1 - weight) * z: wrong programs may earn the second term."""
     return weight * c + (1 - weight) * z
 
 
 def multitask(c: Signed, c_strict: Signed, z: Signed, weight: float) -> Float[Array, "*r 2"]:
-    """R = (c, z) as two streams on a new last axis; a rollout is trained on one of them."""
+    """Reward two streams, R = (c, z) on a new last axis; a rollout is trained on one of them."""
     return jnp.stack(jnp.broadcast_arrays(c, z), axis=-1)
 
 

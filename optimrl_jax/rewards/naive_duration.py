@@ -52,11 +52,14 @@ def mean_duration(
 def naive_reward(c: Float[Array, "*r"], mean_s: Float[Array, "*r"], *, duration_map: str) -> Float[Array, "*r"]:
     """Add credit for seconds to correctness: R = c + m(mean duration) - 1 with c in {0, 1}.
 
-    In [-1, 1]; a wrong but very fast program earns almost 0, as much as a correct one at the cap.
+    A wrong but very fast program earns almost 0, as much as a correct one at the cap.
 
     Args:
-      c: `[*r]` 1 where all correctness tests succeed.
+      c: `[*r]` 1 where all correctness tests succeed, else 0.
       mean_s: `[*r]` mean seconds (`mean_duration`).
-      duration_map: m, a name of `DURATION_MAPS`.
+      duration_map: m, a key of `DURATION_MAPS`.
+
+    Returns:
+      `[*r]` in [-1, 1].
     """
     return c + DURATION_MAPS[duration_map](mean_s) - 1

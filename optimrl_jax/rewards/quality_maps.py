@@ -12,18 +12,23 @@ BIN_MARGIN = 1e-6
 
 
 def bucket(q: Float[Array, "*r"]) -> Float[Array, "*r"]:
-    """Credit ten bins: 1 at q = 0, else max(0, 0.9 - 0.1 floor(10 (q - 1e-6)))."""
+    """Give credit in steps of a tenth: 1 at q = 0, else max(0, 0.9 - 0.1 floor(10 (q - 1e-6)))."""
     binned = 0.9 - 0.1 * jnp.floor(10 * (q - BIN_MARGIN))
     return jnp.where(q == 0, 1.0, jnp.maximum(0.0, binned))
 
 
 def linear(q: Float[Array, "*r"]) -> Float[Array, "*r"]:
-    """Credit 1 - q."""
+    """Give credit 1 - q."""
     return 1 - q
 
 
 def compressed(q: Float[Array, "*r"], *, low: float) -> Float[Array, "*r"]:
-    """Credit low + (1 - low)(1 - q): the same order in [low, 1], with a wider gap to failure."""
+    """Give credit low + (1 - low)(1 - q): the same order within [low, 1], with a wider gap to failure.
+
+    Args:
+      q: `[*r]` in [0, 1], 0 best.
+      low: credit of the slowest, in [0, 1].
+    """
     return low + (1 - low) * (1 - q)
 
 

@@ -17,7 +17,12 @@ from optimrl_jax.rewards.shaping import RewardedOutcome
 
 
 class ReplayedRewards(typing.NamedTuple):
-    """Rewards of `r` rollouts in `draws` replays of a state; mask with `is_valid`."""
+    """Rewards of `r` rollouts in `draws` replays of a state.
+
+    Attributes:
+      reward: `[draws, r]`.
+      is_valid: `[draws, r]` False where the state left nothing to judge: mask with it.
+    """
 
     reward: Float[Array, "draws r"]
     is_valid: Bool[Array, "draws r"]
@@ -54,12 +59,15 @@ def replay_state(
       judge: closes over environment, problem and composition; compiled once for each such function.
       tests: `[k]`.
       execution: `[r, k]` as recorded.
-      state: raises ValueError for one that no service can be in.
-      key: one key, one result.
+      state: how the service behaves.
+      key: of all replays; the same key gives the same rewards.
       draws: number of replays.
 
     Returns:
       Rewards and validity, `[draws, r]`.
+
+    Raises:
+      ValueError: for a state that no service can be in (`validate_state`).
     """
     return _replay_jitted(judge, tests, execution, validate_state(state), key, draws)
 
@@ -79,7 +87,17 @@ def _replay_jitted(
 
 
 def service_effect(state: ReplayedRewards, recorded: ReplayedRewards) -> ServiceEffect:
-    """Compare a replayed state with the recorded one, a replay in the state "healthy"; rewards have one stream."""
+    """Compare a replayed state with the recorded one.
+
+    Only rewards of one stream can be compared, so multitask compositions cannot.
+
+    Args:
+      state: `[draws, r]` replays of the state.
+      recorded: a replay of the same rollouts in the state "healthy"; its first draw is read.
+
+    Returns:
+      Means over valid (draw, rollout) pairs; nan without any.
+    """
     is_valid = np.asarray(state.is_valid & recorded.is_valid[:1])
     mean = functools.partial(_mean_where, is_valid)
     moved = np.asarray(state.reward, float) - np.asarray(recorded.reward[:1], float)

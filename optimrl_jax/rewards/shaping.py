@@ -48,14 +48,16 @@ def reward(
 
     Args:
       outcome: fields `[*r]`.
-      composition: a name of `COMPOSITIONS`: the form, and whether it reads the gate g (`..._binary`) or the mapped
+      composition: a key of `COMPOSITIONS`: the form, and whether it reads the gate g (`..._binary`) or the mapped
         quality of q (`..._graded`); or a function of the outcome.
-      quality_map: a name of `QUALITY_MAPS`, or a function of q; only graded compositions read it.
+      quality_map: a key of `QUALITY_MAPS`, or a function of q; only graded compositions read it.
       blend_weight: lambda, the weight of correctness in [0, 1]; only blends read it.
 
     Returns:
-      `[*r]` in [-1, 1]; for multitask `[*r, 2]`, the correctness and the optimization stream. Raises ValueError for a
-      name that does not exist.
+      `[*r]` in [-1, 1]; for multitask `[*r, 2]`, the correctness and the optimization stream.
+
+    Raises:
+      ValueError: for an unknown name, listing the choices.
     """
     if callable(composition):
         return composition(outcome)
@@ -81,16 +83,19 @@ def judge_and_reward(
     """Judge `r` candidates of one problem and reward them: the one call that a trainer needs.
 
     Args:
-      environment: what `environment.build` makes.
+      environment: made by `environment.build`.
       tests: `[k]`.
       references: `[k, h]`.
       execution: `[r, k]`.
-      composition: as in `reward`, or a name of `NAIVE_COMPOSITIONS`, which read the seconds instead of g and q.
+      composition: as in `reward`, or a key of `NAIVE_COMPOSITIONS`, which read the seconds instead of g and q.
       quality_map: as in `reward`.
       blend_weight: as in `reward`.
 
     Returns:
-      Rewards and outcome of each candidate. Raises ValueError for a name that does not exist.
+      Rewards and outcome of each candidate.
+
+    Raises:
+      ValueError: for an unknown name, or a naive composition whose tests the environment's family does not run.
     """
     if not callable(composition):
         _expect_one_of("composition", composition, COMPOSITIONS | NAIVE_COMPOSITIONS)

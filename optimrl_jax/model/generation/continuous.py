@@ -22,14 +22,27 @@ WIDTHS = 4
 
 
 class SampleRequest(typing.NamedTuple):
-    """A prompt (token ids int32[p]) and the random key of each of its rollouts, a key array `[r]`."""
+    """A prompt to sample from.
+
+    Attributes:
+      prompt: int32`[p]` token ids, at least one.
+      keys: key array `[r]`, the random key of each of its rollouts.
+    """
 
     prompt: np.ndarray
     keys: jax.Array
 
 
 class FinishedRollout(typing.NamedTuple):
-    """One finished completion: `sample` counts within the request of that number; arrays without padding."""
+    """One finished completion, without padding.
+
+    Attributes:
+      request: number of the request, from 0.
+      sample: number of the rollout within it, from 0.
+      tokens: int32`[t]` token ids, the end token included.
+      log_prob: float32`[t]` log-probability of each at the sampling temperature.
+      has_ended: False where the completion was cut for want of room.
+    """
 
     request: int
     sample: int
@@ -40,7 +53,14 @@ class FinishedRollout(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SlotPlan:
-    """Static shapes, and the tokens at most that are sampled between two looks at the slots (`block`)."""
+    """The static shapes of decoding.
+
+    Attributes:
+      slots: rollouts that decode side by side.
+      prompt_tokens: tokens of the longest prompt.
+      steps: tokens of a completion, at most.
+      block: tokens sampled in each slot, at most, between two looks at the slots.
+    """
 
     slots: int
     prompt_tokens: int
@@ -119,7 +139,17 @@ def stream_rollouts(
 def gather_completions(
     finished: Iterable[FinishedRollout], *, samples: int, rows: int, steps: int
 ) -> sampling.Completions:
-    """Put rollouts of requests with `samples` each in the order of rows: the result of `sampling.generate` (NumPy)."""
+    """Put finished rollouts in the order of rows, as `sampling.generate` returns them.
+
+    Args:
+      finished: rollouts in any order.
+      samples: rollouts of each request.
+      rows: rollouts in all.
+      steps: tokens of a completion, at most.
+
+    Returns:
+      NumPy arrays of `rows` rows; a row without its rollout stays empty.
+    """
     done = jax.tree.map(np.array, sampling.empty_completions(rows, steps))
     for rollout in finished:
         row, length = rollout.request * samples + rollout.sample, len(rollout.tokens)

@@ -111,12 +111,28 @@ def generate(
 
 
 def row_keys(key: Array, rows: Int[Array | np.ndarray, " r"]) -> Array:
-    """Derive one random stream for each row number, whatever else is in the batch."""
+    """Derive one random stream for each row number, independent of what else is in the batch.
+
+    Args:
+      key: of the batch.
+      rows: `[r]` numbers of the rows.
+
+    Returns:
+      A key array `[r]`.
+    """
     return jax.vmap(lambda row: jax.random.fold_in(key, row))(rows)
 
 
 def cut_at_stop(done: Completions, stop: StopRule | None) -> Completions:
-    """End completions (NumPy) where `stop` says; leave them as they are where it says nothing."""
+    """Cut completions where `stop` says, and leave the others as they are.
+
+    Args:
+      done: NumPy arrays.
+      stop: names the length at which a completion ends, or None; without a rule nothing is cut.
+
+    Returns:
+      Completions whose cut rows count as ended.
+    """
     if stop is None:
         return done
     lengths = [stop(tokens[:length], 0) for tokens, length in zip(done.tokens, done.length, strict=True)]
@@ -128,7 +144,12 @@ def cut_at_stop(done: Completions, stop: StopRule | None) -> Completions:
 
 
 def empty_completions(rows: int, steps: int) -> Completions:
-    """Return completions of no token yet, with room for `steps`."""
+    """Return completions without any token yet.
+
+    Args:
+      rows: number of completions.
+      steps: tokens that each has room for.
+    """
     return Completions(
         tokens=jnp.zeros((rows, steps), jnp.int32),
         log_prob=jnp.zeros((rows, steps), jnp.float32),
@@ -140,10 +161,18 @@ def empty_completions(rows: int, steps: int) -> Completions:
 def sample_tokens(
     keys: Array, steps: Int[Array, " r"], scores: Float[Array, "r v"]
 ) -> tuple[Int[Array, " r"], Float[Array, " r"]]:
-    """Draw one token a row, by the `steps`-th uniform number of each row's own stream, with its log-probability.
+    """Draw one token a row, by the `steps`-th uniform number of each row's own stream.
 
-    The number picks a run of tokens by its share of the whole, and what is left of it a token of the run: one random
-    number a row and two short sums, where noise for every token of the vocabulary costs six times as much.
+    The number picks a run of tokens by its share of the whole, and what is left of it picks a token of the run: one
+    random number a row and two short sums, where noise for every token of the vocabulary costs six times as much.
+
+    Args:
+      keys: `[r]` random keys of the rows.
+      steps: `[r]` how many tokens each row has sampled before.
+      scores: `[r, v]` logits, divided by the temperature already.
+
+    Returns:
+      The tokens `[r]` and their log-probabilities `[r]`.
     """
     number = jax.vmap(jax.random.uniform)(jax.vmap(jax.random.fold_in)(keys, steps))
     relative = scores - scores.max(axis=-1, keepdims=True)
@@ -176,7 +205,15 @@ def is_live(done: Completions) -> Bool[Array, " r"]:
 def append_tokens(
     done: Completions, token: Array, log_prob: Array, *, end_token: int, column: Int[Array, ""] | None = None
 ) -> Completions:
-    """Append one token to each live row; `column` is the length of these where all have the same."""
+    """Append one token to each live row; the others stay as they are.
+
+    Args:
+      done: the completions so far.
+      token: `[r]` token ids.
+      log_prob: `[r]` their log-probabilities.
+      end_token: the id that ends a completion.
+      column: the length of the live rows where all have the same; None where they differ.
+    """
     live = is_live(done)
     if column is None:
         # Rows that are not live write past the last column, where updates are dropped.

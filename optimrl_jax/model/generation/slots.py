@@ -36,7 +36,13 @@ class Slots(typing.NamedTuple):
 
 
 class Prefilled(typing.NamedTuple):
-    """A prompt that was run once: the scores of its next token, and keys and values with a leading layer axis."""
+    """A prompt that was run once.
+
+    Attributes:
+      length: its tokens, without padding.
+      logits: `[v]` scores of its next token.
+      kept: keys and values of the prompt, with a leading layer axis.
+    """
 
     length: Int[Array, ""]
     logits: Float[Array, " v"]
@@ -44,7 +50,13 @@ class Prefilled(typing.NamedTuple):
 
 
 class Progress(typing.NamedTuple):
-    """What the host asks of the slots after each block."""
+    """What the host asks of the slots after each block.
+
+    Attributes:
+      length: `[s]` tokens that each slot has sampled.
+      has_ended: `[s]` the completion ended by itself.
+      is_live: `[s]` the slot goes on.
+    """
 
     length: Int[Array, " s"]
     has_ended: Bool[Array, " s"]
@@ -53,7 +65,15 @@ class Progress(typing.NamedTuple):
 
 @functools.partial(jax.jit, static_argnames=("settings", "slots", "prompt_tokens", "steps"))
 def empty_slots(settings: Network, *, keys: Array, slots: int, prompt_tokens: int, steps: int) -> Slots:
-    """Return free slots with room for prompts and completions of that many tokens; `keys` gives the type of keys."""
+    """Return slots that are all free.
+
+    Args:
+      settings: shape of the decoder.
+      keys: any key array; only its type matters.
+      slots: rollouts that decode side by side.
+      prompt_tokens: tokens of the longest prompt.
+      steps: tokens of a completion, at most.
+    """
     past = tuple(
         kv_cache.empty_cache(settings, rows=slots, columns=kv_cache.cache_columns(prompt_tokens + steps, window))
         for window in decoder.layer_windows(settings)
@@ -71,7 +91,14 @@ def empty_slots(settings: Network, *, keys: Array, slots: int, prompt_tokens: in
 def prefill_prompt(
     params: decoder.Params, settings: Network, *, prompt: Int[Array, " p"], length: Int[Array, ""]
 ) -> Prefilled:
-    """Run the first `length` tokens of a prompt that is padded on the right."""
+    """Run a prompt once for all its samples.
+
+    Args:
+      params: parameters with stacked layers.
+      settings: shape of the decoder.
+      prompt: `[p]` token ids, padded on the right.
+      length: its tokens without padding, at least 1.
+    """
     positions = jnp.arange(len(prompt))[None]
     is_real = positions < length
     hidden, kept = decoder.hidden_states(
@@ -94,7 +121,16 @@ def fill_slots(
     samples: Int[Array, " s"],
     count: Int[Array, ""],
 ) -> Slots:
-    """Start rollouts of one prompt: the one with key `keys[samples[i]]` in slot `targets[i]`, for i < count."""
+    """Start rollouts of one prompt: the one with key `keys[samples[i]]` in slot `targets[i]`, for i < count.
+
+    Args:
+      slots: donated.
+      prompt: what was prefilled.
+      keys: key array of all rollouts of the prompt.
+      targets: `[s]` free slots, padded with any numbers.
+      samples: `[s]` numbers of rollouts, likewise.
+      count: rollouts that are started.
+    """
     rows = jnp.where(jnp.arange(len(targets)) < count, targets, len(targets))
 
     def start(old: Array, new: Array) -> Array:
@@ -119,7 +155,12 @@ def fill_slots(
 
 @functools.partial(jax.jit, donate_argnums=0)
 def release_slots(slots: Slots, is_released: Bool[Array, " s"]) -> Slots:
-    """End the rollouts in the given slots where they are."""
+    """End the rollouts in some slots where they are.
+
+    Args:
+      slots: donated.
+      is_released: `[s]` marks the slots to free.
+    """
     return slots._replace(done=slots.done._replace(has_ended=slots.done.has_ended | is_released))
 
 
@@ -169,5 +210,5 @@ def advance_slots(
 
 @jax.jit
 def completion_in_slot(done: sampling.Completions, slot: Int[Array, ""]) -> tuple[Int[Array, " t"], Float[Array, " t"]]:
-    """Return the tokens and log-probabilities in one slot, with their padding."""
+    """Return the tokens `[t]` and log-probabilities `[t]` in one slot, with their padding."""
     return done.tokens[slot], done.log_prob[slot]

@@ -19,8 +19,12 @@ from optimrl_jax.settings import Network
 def unstack_layers(params: Params, settings: Network) -> Params:
     """Return parameters with a tuple of layers, and matrices in the type that they are used in.
 
-    Slicing and casting here, once, keeps both out of the loop over tokens. Norms stay as they are, in float32, and so
-    does what is unstacked already.
+    Slicing and casting here, once, keeps both out of the loop over tokens. Norms stay in float32. Parameters that are
+    unstacked already are returned as they are.
+
+    Args:
+      params: parameters with stacked layers, or unstacked ones.
+      settings: shape of the decoder and its compute type.
     """
     if isinstance(params["layers"], tuple):
         return params
@@ -46,7 +50,13 @@ class SharedPrefix(typing.NamedTuple):
     key_positions: Int[Array, "b u"]
 
     def block(self, layer: int, positions: Int[Array, " s"], *, window: int) -> attention.KVBlock:
-        """Return what rows whose newest tokens stand at `positions` see of it in one layer."""
+        """Return what rows see of the prefix in one layer.
+
+        Args:
+          layer: its number.
+          positions: `[s]` position of each row's newest token.
+          window: positions that the layer sees.
+        """
         columns = jnp.repeat(self.key_positions, len(positions) // len(self.key_positions), axis=0)
         return attention.KVBlock(self.past[layer], attention.causal_mask(positions[:, None], columns, window=window))
 

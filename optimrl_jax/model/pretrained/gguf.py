@@ -47,7 +47,12 @@ FILE_TYPES = {
 def load_gguf(
     path: str | pathlib.Path, *, dtype: str = "float32", placement: hugging_face.Placement | None = None
 ) -> tuple[ModelSettings, decoder.Params, tokenizer_lib.Tokenizer]:
-    """Read settings, parameters (dequantized one tensor at a time) and tokenizer of a GGUF file.
+    """Read settings, parameters and tokenizer of a GGUF file; parameters are dequantized one tensor at a time.
+
+    Args:
+      path: of the file.
+      dtype: of the parameters, whatever the type of the file.
+      placement: the sharding of each parameter by its path; without it they are NumPy arrays.
 
     Raises:
       UserError: in one line, for a file that is none, another architecture, tensors that do not fit, or a tokenizer

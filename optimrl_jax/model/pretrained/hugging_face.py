@@ -83,9 +83,17 @@ def assemble_parameters(
     dtype: str,
     placement: Placement | None,
 ) -> decoder.Params:
-    """Assemble the parameters of `settings` out of `stored`, whose tensors are named by `names`.
+    """Assemble the parameters of a decoder from stored tensors.
 
     Only one stacked parameter is in host memory at a time where `placement` sends it away.
+
+    Args:
+      settings: shape of the decoder.
+      stored: shapes by name, and one tensor at a time.
+      names: names of the stored tensors (`names.HUGGING_FACE`, `names.GGUF`).
+      source: where they come from, for messages.
+      dtype: of the parameters.
+      placement: the sharding of each parameter by its path; without it they are NumPy arrays.
 
     Raises:
       UserError: where a tensor is missing, unknown or misshapen, naming `source`.
@@ -149,7 +157,16 @@ def save_hugging_face(
 def named_tensors(
     settings: ModelSettings, params: decoder.Params, *, dtype: str = "float32"
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the tensors of a checkpoint by name, one at a time."""
+    """Yield the tensors of a checkpoint one at a time.
+
+    Args:
+      settings: shape of the decoder.
+      params: parameters with stacked layers.
+      dtype: of the tensors.
+
+    Yields:
+      Pairs of the Hugging Face name and a NumPy array.
+    """
     kind = jnp.dtype(dtype)
     for parameter in stored_parameters(settings):
         for layer, name in enumerate(parameter.stored_names(HUGGING_FACE)):
@@ -220,7 +237,14 @@ def _shards(
 
 
 def stored_tensor(params: decoder.Params, parameter: StoredParameter, layer: int | None, kind: np.dtype) -> np.ndarray:
-    """Return one layer of a parameter as a checkpoint stores it, copied only where it has to be."""
+    """Return one layer of a parameter as a checkpoint stores it, copied only where it has to be.
+
+    Args:
+      params: parameters with stacked layers.
+      parameter: which one, and how it is stored.
+      layer: its number; None for a parameter without a layer axis.
+      kind: type of the result.
+    """
     whole: typing.Any = params
     for name in parameter.path.split("/"):
         whole = whole[name]

@@ -22,7 +22,13 @@ SUFFIX = ".gguf"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Pretrained:
-    """A published model: what the decoder and the prompts need of it."""
+    """A published model: what the decoder and the prompts need of it.
+
+    Attributes:
+      settings: shape of the decoder.
+      params: parameters with stacked layers.
+      tokenizer: of at most as many tokens as the embedding has rows.
+    """
 
     settings: ModelSettings
     params: decoder.Params
