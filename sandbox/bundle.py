@@ -1,10 +1,15 @@
-"""Edge: the runner and what it imports as one program text, for an interpreter that has none of our files."""
+"""Edge: packs the runner and all that it imports into one program text, for an interpreter that has none of our files.
+
+Backends start `command` in ENVIRONMENT, in a container or beside one; nothing of this package needs to be installed in
+the image. This module starts nothing itself.
+"""
 
 import functools
 import pathlib
 
 FOLDER = pathlib.Path(__file__).parent
-# In the order in which they import each other.
+# In the order in which they import each other. The text is a single argument of a command, and Linux takes at most
+# 128 KiB in one (MAX_ARG_STRLEN): their comments and docstrings count too.
 MODULES = (
     "inside.clocks",
     "inside.counter",
@@ -18,7 +23,7 @@ MODULES = (
     "runner",
 )
 
-# The names vanish again, so that a program under test finds no module that a plain interpreter lacks.
+# The names are removed again, so that a program finds no module that a plain interpreter lacks.
 _LOADER = """import sys, types
 held = {{}}
 for name in ("sandbox", "sandbox.inside"):
@@ -38,19 +43,30 @@ if program is not None:
 """
 
 
-# Nothing of a user or of a current directory, like -I, but with an environment, which is ours to fill.
+# Like -I, these keep out the user's packages and the current directory, but they heed the environment, which we set.
 FLAGS = ("-s", "-P")
-# Random hashes let the same program take 4 % more or less from one interpreter to the next: where its names collide.
-# Of the first 150 seeds, this is the one with the fewest collisions among the names that short programs use.
+# With random hashes the same program takes 4 % more or less from one interpreter to the next, depending on which of its
+# names collide. Of the first 150 seeds, this one has the fewest collisions among the names that short programs use.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "29"}
 
 
 def command(python: str, *arguments: str) -> list[str]:
-    """How to start a runner, in ENVIRONMENT: it serves requests until its standard input ends."""
+    """Build the command line that starts a runner; it serves requests until its standard input ends.
+
+    Start it with ENVIRONMENT and nothing else in the environment, which programs inherit.
+
+    Args:
+      python: the interpreter, a path or a name to be looked up where the runner starts.
+      arguments: arguments of `sandbox.runner`: the directory for inputs, then `--uid N` and `--world` or `--clean`.
+
+    Returns:
+      The words of the command, the program text among them.
+    """
     return [python, *FLAGS, "-c", text(), *arguments]
 
 
 @functools.cache
 def text() -> str:
+    """Return the program text: all MODULES as string literals, and a loader that leaves no trace in `sys.modules`."""
     sources = {f"sandbox.{name}": (FOLDER / f"{name.replace('.', '/')}.py").read_text() for name in MODULES}
     return _LOADER.format(sources=sources)

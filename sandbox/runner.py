@@ -1,41 +1,42 @@
 """Edge: runs inside the isolation boundary. Compiles a program once and forks one fresh child for each test.
 
-Standard library alone, so that `sandbox.bundle` can send it as text to any interpreter of an image, and little of it:
-every forked process pays for what this one holds. Speaks length-prefixed JSON on its own standard input and output:
-`program` compiles, `input` stores one test's input in a private file, `run` runs the compiled program on it. It holds
-no expected output and decides no verdict that needs one.
+Uses the standard library alone, so that `sandbox.bundle` can send it as text to any interpreter of an image, and little
+of it: every forked process pays for what this one holds. Speaks length-prefixed JSON on its standard input and output:
+`program` compiles, `input` stores one test's input in a private file, `run` runs the compiled program on it, `forget`
+deletes the stored inputs. It never sees an expected output and never decides a verdict that needs one.
 
 Theory of operation. From the outside to the inside:
 
-    client    asks a pool of this process, or servers over HTTP; settles what a fault means; knows no container.
+    client    submits to a pool in its own process or to servers over HTTP; decides what a fault means; knows nothing
+              of containers.
     server    (sandbox.server) one pool behind HTTP: who may ask, and how much.
-    pool      (service.pool) one thread a worker; gives a request to a free worker, again where that one is lost.
+    pool      (service.pool) one thread per worker; hands each request to a free worker, and to another if it is lost.
     worker    (backends.worker) the far end of two pipes into a container; knows which inputs the runner holds; waits
-              for each answer for a bounded time and, after it, kills the container.
-    runner    (this module) first process of the container, root with few capabilities. Never touches what a program
-              wrote, but for its two output files. Watches the run every 20 ms and ends it at a limit.
-    zygote    (inside.zygote) one process for each program, child of the runner, in the control group of programs. Holds
-              the compiled program as bytes, has mounts of its own, and waits for the word to fork.
-    first     (inside.worlds) one process for each run, child of the zygote: number 1 of a fresh world of processes,
-              mounts and System V objects. Notes when the program ends, kills the rest of its world, reports.
-    program   child of the first: a user without any right, under limits. Its own code begins at the bottom of the stack
-              of an interpreter that looks freshly started.
+              a bounded time for each answer and then kills the container.
+    runner    (this module) first process of the container, root with few capabilities. Never touches anything a program
+              wrote, except its two output files. Checks on the run every 20 ms and ends it at a limit.
+    zygote    (inside.zygote) one process per program, child of the runner, in the control group of programs. Holds the
+              compiled program as bytes, has its own mounts, and forks when it is told to.
+    first     (inside.worlds) one process per run, child of the zygote: process 1 of a fresh world with its own
+              processes, mounts and System V objects. Notes when the program ends, kills the rest of its world, reports.
+    program   child of the first: a user without any privileges, under limits. Its own code starts at the bottom of the
+              stack of an interpreter that looks freshly started.
 
 Who tells whom: worker -> runner by the container's standard streams; runner -> zygote by a pipe of orders and one of
-answers; first -> zygote by a pipe that no program holds; program -> runner by one mark, through a pipe that is closed
-before its first instruction, when it begins. Everything else about the program is read from the kernel.
+answers; first -> zygote by a pipe that no program holds; program -> runner by a single mark when it begins, through a
+pipe that is closed before its first instruction. Everything else about the program is read from the kernel.
 
-Who ends whom: the runner kills the first of a world, and the kernel everything in it; it never kills by name or number
-of a program. A runner whose standard input ends leaves, and the container ends with it, so that nothing outlives a
-client that was killed. A worker that gets no answer removes the container. Nobody kills a worker.
+Who ends whom: the runner kills the first of a world, and the kernel everything in it; it never kills by a number or
+name that a program could choose. A runner whose standard input ends exits, and the container ends with it, so that
+nothing outlives a client that was killed. A worker that gets no answer removes the container. Nobody kills a worker.
 
-What is measured where: the begin by the program's process just before its first instruction; the end by its parent,
-while the dead process still can be asked how long it ran and waited; the processor time of all that ran by the meter of
-the control group, at both moments; the peak of memory by the group. See inside.clocks for the seconds made of these.
+What is measured where: the beginning by the program's process just before its first instruction; the end by its parent,
+while the dead process can still be asked how long it ran and waited; the processor time of everything that ran by the
+meter of the control group, at both moments; peak memory by the group. `inside.clocks` turns these into seconds.
 
-Arguments: the directory for inputs and, in a container, `--uid N` (every program gets that user) and `--world` or
-`--clean` (a world for each run, or cleaning of the known places after each). A runner that cleans empties directories
-that belong to everyone elsewhere: with `--uid` it refuses to be anything but the first process of a container.
+Arguments: the directory for inputs and, in a container, `--uid N` (the user that every program becomes) and `--world`
+or `--clean` (a world for each run, or a cleaning of the known places after each). A runner that cleans empties
+directories which belong to everyone outside a container: with `--uid` it insists on being a container's first process.
 """
 
 import binascii
@@ -71,12 +72,18 @@ OUT_OF_MEMORY: dict[str, object] = {
     "output_bytes": 0,
     "errors": "",
 }
-# Where the streams of the request lie while the interpreter's own are plain files.
+# Where the streams of requests and answers lie while the interpreter's own are plain files.
 CONTROL_IN, CONTROL_OUT = 248, 249
 
 
 def main() -> python.MainProgram | None:
-    """Serves requests until standard input ends; returns a program in the processes that are to run one."""
+    """Serve requests until standard input ends; return the program in a process that is to run one, else None.
+
+    Programs come back by way of `zygote.Born`, and run once the interpreter's own text has ended.
+
+    Raises:
+      SystemExit: `--uid` was given outside a container.
+    """
     uid = int(sys.argv[3]) if sys.argv[2:3] == ["--uid"] else None
     require_container(uid)
     is_layout_fixed = kernel.fix_layout()
@@ -92,11 +99,12 @@ def main() -> python.MainProgram | None:
         return None
     else:
         return None
-    # The runner's stack is left; what follows begins where a fresh interpreter's does.
+    # The runner's stack has been left: what follows starts as deep as in a fresh interpreter.
     return nursery.serve()
 
 
 def _has_control() -> bool:
+    """Tell whether this interpreter was already restarted, with its requests on CONTROL_IN."""
     try:
         os.fstat(CONTROL_IN)
     except OSError:
@@ -105,7 +113,7 @@ def _has_control() -> bool:
 
 
 def _restart_on_files() -> None:
-    """Starts this interpreter anew on empty files in memory, for programs inherit its streams and are run on files."""
+    """Restart this interpreter on empty in-memory files: programs inherit its streams, and theirs are files too."""
     os.dup2(0, CONTROL_IN)
     os.dup2(1, CONTROL_OUT)
     for target, name in enumerate(("input", "output", "errors")):
@@ -115,28 +123,52 @@ def _restart_on_files() -> None:
 
 
 def require_container(uid: int | None) -> None:
-    """Ends this process where it would empty directories that, outside a container, belong to everyone."""
+    """Refuse to run where cleaning would empty directories that, outside a container, belong to everyone.
+
+    Args:
+      uid: the user of programs; None, for a runner without a container, is always accepted.
+
+    Raises:
+      SystemExit: `uid` is given and this process is not the first of a container.
+    """
     if uid is not None and os.getpid() != FIRST_PROCESS:
         raise SystemExit(f"--uid {uid}: expected to be the first process of a container")
 
 
 def receive(source: BinaryIO) -> dict | None:
+    """Read one message: four bytes of length, big-endian, then that much JSON; None at the end of the stream."""
     head = source.read(HEADER.size)
     return json.loads(source.read(*HEADER.unpack(head))) if len(head) == HEADER.size else None
 
 
 def send(target: BinaryIO, message: dict) -> None:
+    """Write one message in the form that `receive` reads, and flush it."""
     body = json.dumps(message).encode()
     target.write(HEADER.pack(len(body)) + body)
     target.flush()
 
 
 class Runner:
-    """State between requests: the process that holds the program, and the files that hold the inputs of tests."""
+    """State between requests: the process that holds the program, and the files that hold the inputs of tests.
+
+    Attributes:
+      answers: the function that answers each kind of request, by the request's `do`.
+    """
 
     def __init__(
         self, directory: str, *, uid: int | None, is_isolated: bool = False, is_layout_fixed: bool = False
     ) -> None:
+        """Open the control group and the directories of programs; nothing is forked before the first program arrives.
+
+        Args:
+          directory: where inputs are stored; without a container also the parent of the programs' directories.
+          uid: the user that programs become; None where they stay this process's user, for trusted code.
+          is_isolated: gives every run a world of its own; otherwise the known places are cleaned after each.
+          is_layout_fixed: whether addresses are not randomised, which is passed on to whoever reads the durations.
+
+        Raises:
+          SystemExit: `uid` is given outside a container.
+        """
         require_container(uid)
         if uid is None:
             kernel.adopt_orphans()
@@ -160,7 +192,13 @@ class Runner:
         self.answers = {"input": self._store, "forget": self._forget, "program": self._prepare, "run": self._run}
 
     def serve(self, source: BinaryIO, target: BinaryIO) -> None:
-        """Answers requests, one after the other, until there are no more."""
+        """Answer requests from `source` on `target`, one after the other, until `source` ends or hangs up.
+
+        Raises:
+          EOFError: whoever asked for a run was gone before it ended.
+          zygote.Born: in a forked zygote, which has to leave this stack.
+          zygote.Lost: a zygote ended for no reason that a program could have given it.
+        """
         self._control = source.fileno()
         gc.collect()
         gc.freeze()
@@ -168,6 +206,7 @@ class Runner:
             send(target, self.answers[request["do"]](request))
 
     def _store(self, request: dict) -> dict:
+        """Store the input of one test; answer with an error where the file system has no room for it."""
         try:
             with open(self._path(request), "wb") as file:
                 file.write(languages.encoded(request["text"]))
@@ -185,7 +224,12 @@ class Runner:
         return {}
 
     def _prepare(self, request: dict) -> dict:
-        """Puts a process that holds the program in place of the one before."""
+        """Compile a program and replace the process that held the one before.
+
+        Returns:
+          `error` (the compiler's words, None where it compiles) and the conditions of measurement: `is_layout_fixed`,
+          `isolation`, `accounting`. `is_unavailable` marks a language whose tool is missing from the image.
+        """
         self._drop_program()
         language = languages.LANGUAGES[request["language"]]
         if language.needs and not os.access(language.needs, os.X_OK):
@@ -208,6 +252,7 @@ class Runner:
         return {"error": None, **self._conditions, "accounting": accounting}
 
     def _drop_program(self) -> None:
+        """End the process that holds the program and close everything that was opened for it."""
         for held in (self._zygote, self._counter):
             if held:
                 held.close()
@@ -218,7 +263,7 @@ class Runner:
         os.closerange(languages.PROGRAM_DESCRIPTOR, languages.PROGRAM_DESCRIPTOR + 1)
 
     def _write_program(self, language: languages.Language, text: bytes, files: dict[str, str]) -> str:
-        """Puts the program's own files where programs may read and not write; returns the path of the main one."""
+        """Write the program's files where programs may read but not write them; return the path of the main one."""
         containment.empty_directory(self._home.program)
         path = f"{self._home.program}/program{language.suffix}"
         for target, content in ((path, text), *((f"{self._home.program}/{name}", files[name]) for name in files)):
@@ -227,7 +272,11 @@ class Runner:
         return path
 
     def _use_tool(self, language: languages.Language, path: str) -> tuple[bytes, str]:
-        """Lets the tool read the program; what it leaves, and its warnings. Raises Rejected with its words."""
+        """Run the language's tool, such as a compiler, on the program under limits of its own.
+
+        Returns what the tool made (its standard output, or the binary that it left) and the warnings that it printed;
+        raises Rejected where it refused the program, crashed, exceeded a limit or left nothing.
+        """
         self._bound(TOOL_LIMITS)
         tool = zygote.Zygote(language.tool, languages.Prepared(path), home=self._home._replace(is_isolated=False))
         try:
@@ -251,6 +300,11 @@ class Runner:
             self._clean()
 
     def _run(self, request: dict) -> dict:
+        """Run the current program on one stored input and report what `_executed` measured.
+
+        The report also holds `output` (base64), `instructions` (None where they cannot be counted) and `probe_s`, the
+        faster of the probes before and after (0 where the request wants none).
+        """
         before_s = (self._probe_s or clocks.probe()) if request["probes"] else 0.0
         counted, kills = self._counter.read() if self._counter else 0, self._kills()
         try:
@@ -260,7 +314,7 @@ class Runner:
         except zygote.Lost:
             if self._kills() == kills:
                 raise
-            # Memory that no process holds (files, pipes) can make the kernel end what only stood beside the program.
+            # Memory that no process holds (files, pipes) can make the kernel kill a bystander of the program.
             report, output = dict(OUT_OF_MEMORY), b""
             self._prepare(self._prepared)
         finally:
@@ -273,7 +327,11 @@ class Runner:
         return report | {"probe_s": min(before_s, self._probe_s)}
 
     def _executed(self, zygote: zygote.Zygote, source: int, limits: dict) -> tuple[dict, bytes]:
-        """Runs the program of a zygote once; what it used, and what it wrote to standard output."""
+        """Run the program of a zygote once, with the file at descriptor `source` as its standard input.
+
+        Returns how the run ended and what it used, and its standard output: cut one byte beyond `output_bytes`, so that
+        an excess can be told from an exact fit.
+        """
         output, errors = os.memfd_create("output"), os.memfd_create("errors")
         started, mark = os.pipe()
         try:
@@ -303,7 +361,10 @@ class Runner:
                 os.close(descriptor)
 
     def _bound(self, limits: dict) -> tuple[int, int]:
-        """Bounds the group of programs beyond what it holds already; that, and how many it has lost for memory."""
+        """Bound the group of programs to `limits` on top of what it holds already.
+
+        Returns the bytes that it held before, and how many of its processes the kernel has killed for memory so far.
+        """
         group = self._home.group
         if group is None:
             return 0, 0
@@ -321,6 +382,7 @@ class Runner:
         return self._home.group.number("memory_peak") if self._home.group else 0
 
     def _clean(self) -> None:
+        """Empty every place that one run could leave to the next, and remove its System V objects."""
         for place in (self._home.scratch,) if self._home.uid is None else containment.SHARED_PLACES:
             containment.empty_directory(place)
         if self._home.uid is not None:
@@ -328,5 +390,6 @@ class Runner:
 
 
 def _end_of(errors: int) -> str:
+    """Return the last STDERR_BYTES of a run's standard error, where the exception stands."""
     skipped = max(0, os.fstat(errors).st_size - STDERR_BYTES)
     return os.pread(errors, STDERR_BYTES, skipped).decode("utf-8", "replace")

@@ -1,8 +1,8 @@
-"""Edge: one long-lived container for each worker, with nothing that a program could use against its neighbours.
+"""Edge: runs one long-lived container per worker, with nothing in it that a program could use against its neighbours.
 
-No network, a read-only root, small memory file systems for what must be writable, no capability for programs, no new
-privileges, a seccomp profile of our own, one core, and limits on memory and processes. The runner inside is root
-without most of root's powers and gives every program a user of its own. A container ends with its connection, so that a
+No network, a read-only root, small memory file systems for what must be writable, no capabilities for programs, no new
+privileges, our own seccomp profile, one core, and limits on memory and processes. The runner inside is root without
+most of root's powers and gives every program an unprivileged user. A container ends with its connection, so that a
 killed server leaves none behind.
 """
 
@@ -25,10 +25,11 @@ LABEL = "optimrl.sandbox"
 MEMORY_BYTES = 2 << 30
 PIDS = 512
 FIRST_UID = 20_000
+# The engine sends a container's streams interleaved: number of the stream, then length of the part that follows.
 FRAME = struct.Struct(">BxxxL")
 STDERR = 2
-# What the runner itself needs: to become a program's user, to kill it, to empty its directories, to see at once when it
-# ends, and to make its world and its control group. Programs have no capability at all.
+# What the runner itself needs: to become a program's user, to kill it, to empty its directories, to notice at once when
+# it ends, and to make its world and its control group. Programs have no capabilities at all.
 CAPABILITIES = ["SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER", "SYS_NICE", "SYS_ADMIN"]
 INPUT_BYTES = 256 << 20
 WRITABLE = {
@@ -41,13 +42,31 @@ ISOLATIONS = ("world", "clean")
 
 
 class DockerUnavailable(OSError):
-    """The engine or the image is missing; the message says what to do."""
+    """The engine or the image is missing, or a container does not start; the message says what to do."""
 
 
 class DockerChannel:
-    """The standard streams of a container whose first process is the runner."""
+    """The standard streams of a container whose first process is the runner; implements `worker.Channel`.
+
+    The constructor creates and starts the container; `close` removes it.
+
+    Attributes:
+      container: the engine's handle of the container.
+    """
 
     def __init__(self, *, cpu: int | None, uid: int, image: str, isolation: str = "world") -> None:
+        """Create a container, attach to its streams and start it.
+
+        Args:
+          cpu: the core to pin it to; None leaves it every core.
+          uid: the user that programs become. Containers running at the same time need different ones: the kernel
+            bounds some things per user, across containers.
+          image: name or identity of the image.
+          isolation: "world" (a fresh world for each run) or "clean" (the known places are cleaned after each).
+
+        Raises:
+          DockerUnavailable: no engine answers, or it did not start the container.
+        """
         self._buffer = bytearray()
         try:
             self.container = self._create(cpu=cpu, uid=uid, image=image, isolation=isolation)
@@ -84,10 +103,17 @@ class DockerChannel:
         )
 
     def send(self, message: bytes) -> None:
+        """Write all of `message`, however long that takes; raise OSError where the container is gone."""
         self._socket.settimeout(None)
         self._socket.sendall(message)
 
     def receive(self, size: int, *, timeout_s: float) -> bytes:
+        """Read exactly `size` bytes of the runner's standard output; what it prints on standard error is dropped.
+
+        Raises:
+          TimeoutError: they had not all arrived after `timeout_s`.
+          ConnectionError: the container has ended.
+        """
         deadline_s = time.monotonic() + timeout_s
         while len(self._buffer) < size:
             kind, length = FRAME.unpack(self._exactly(FRAME.size, deadline_s))
@@ -109,17 +135,22 @@ class DockerChannel:
         return bytes(parts)
 
     def close(self) -> None:
+        """Close the connection and remove the container, running or not; never raises where it is gone already."""
         self._stream.close()
         self._socket.close()
         try:
             self.container.remove(force=True)
         except (docker.errors.DockerException, OSError):
-            # Gone already, or being removed, or the engine is away: it ends with its standard input, now closed.
+            # Gone already, being removed, or the engine is away: it ends with its standard input, which is closed now.
             return
 
 
 def engine() -> docker.DockerClient:
-    """The engine that the environment names; raises DockerUnavailable with advice where none answers."""
+    """Connect to the engine that the environment (`DOCKER_HOST`) names.
+
+    Raises:
+      DockerUnavailable: none answers; the message says what to do instead.
+    """
     try:
         return docker.from_env(timeout=60)
     except docker.errors.DockerException as error:
@@ -129,7 +160,11 @@ def engine() -> docker.DockerClient:
 
 
 def require_image(image: str = IMAGE) -> str:
-    """Identity of the image; raises DockerUnavailable where it was not built."""
+    """Return the identity (content digest) of an image that must have been built.
+
+    Raises:
+      DockerUnavailable: the image is missing or no engine answers; the message says how to build or start it.
+    """
     try:
         return str(engine().images.get(image).id)
     except docker.errors.ImageNotFound:
@@ -137,11 +172,23 @@ def require_image(image: str = IMAGE) -> str:
 
 
 def docker_workers(count: int, *, image: str = IMAGE, isolation: str = "world") -> list[SandboxWorker]:
-    """`count` workers in containers, each pinned to a core of its own while there are enough."""
+    """Make workers whose runners live in containers; none is started before it is first used.
+
+    Each worker is pinned to one of the cores that this process may use, in turn, and has a user number of its own.
+
+    Args:
+      count: how many workers; beyond the number of cores, workers share cores.
+      image: name of the image to run.
+      isolation: one of ISOLATIONS: "world" gives every run a fresh world, "clean" cleans up after each.
+
+    Raises:
+      DockerUnavailable: no engine answers or the image is missing.
+      InvalidRequestError: `isolation` is not one of ISOLATIONS.
+    """
     require_image(image)
     protocol.require(isolation in ISOLATIONS, "isolation", isolation, f"one of {', '.join(ISOLATIONS)}")
     cores = sorted(os.sched_getaffinity(0))
-    # Pinned always: a program that had several cores would be measured by another measure.
+    # Always pinned: seconds on several cores are not comparable with seconds on one.
     pins = [cores[n % len(cores)] for n in range(count)]
     return [
         SandboxWorker(
@@ -155,7 +202,14 @@ def docker_workers(count: int, *, image: str = IMAGE, isolation: str = "world") 
 
 
 def docker_identity(image: str = IMAGE) -> dict[str, str]:
-    """What measures; the image by its content."""
+    """Describe what measures here, with the image by its content, so that durations can be compared.
+
+    Returns:
+      The same fields as `local_identity`. The host is this one, even where the engine is on another.
+
+    Raises:
+      DockerUnavailable: no engine answers or the image is missing.
+    """
     return {
         "service": "local",
         "backend": "docker",

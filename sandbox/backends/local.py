@@ -1,6 +1,7 @@
-"""Edge: runner processes on this machine, without a container: for trusted code, tests and machines with no engine.
+"""Edge: runs runners on this machine, without a container: for trusted code, tests and machines with no engine.
 
-The same runner serves every backend; what differs is only what stands around it.
+The runner is the same for every backend; only what surrounds it differs. Nothing here keeps a program from reading or
+changing whatever the user of this process may.
 """
 
 import logging
@@ -20,7 +21,13 @@ STOP_S = 5.0
 
 
 class LocalChannel:
-    """Pipes to a runner process pinned to one core."""
+    """Pipes to a runner process, pinned to one core where `cpu` names it; implements `worker.Channel`.
+
+    The process is started by the constructor and ended by `close`.
+
+    Attributes:
+      process: the runner.
+    """
 
     def __init__(self, *, cpu: int | None) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="runner-", ignore_cleanup_errors=True)
@@ -38,11 +45,18 @@ class LocalChannel:
             os.sched_setaffinity(self.process.pid, {cpu})
 
     def send(self, message: bytes) -> None:
+        """Write all of `message`; raise BrokenPipeError where the runner is gone."""
         view = memoryview(message)
         while view:
             view = view[os.write(self._sink.fileno(), view) :]
 
     def receive(self, size: int, *, timeout_s: float) -> bytes:
+        """Read exactly `size` bytes of answers.
+
+        Raises:
+          TimeoutError: they had not all arrived after `timeout_s`.
+          ConnectionError: the runner has ended.
+        """
         deadline_s = time.monotonic() + timeout_s
         source = self._source.fileno()
         parts = []
@@ -57,6 +71,7 @@ class LocalChannel:
         return b"".join(parts)
 
     def close(self) -> None:
+        """End the runner: close its input, give it STOP_S to leave, then kill it; remove its directory."""
         self._sink.close()
         try:
             self.process.wait(STOP_S)
@@ -68,7 +83,13 @@ class LocalChannel:
 
 
 def local_workers(count: int) -> list[SandboxWorker]:
-    """`count` workers, one for each core while there are enough; with more of them nothing is pinned."""
+    """Make workers whose runners are processes of this machine; none is started before it is first used.
+
+    Each is pinned to one of the cores that this process may use, in turn: with more workers than cores, workers share.
+
+    Args:
+      count: how many workers.
+    """
     _LOG.info("local sandbox with %d workers: no container around programs, for trusted code", count)
     cores = sorted(os.sched_getaffinity(0))
     pins = [cores[n % len(cores)] for n in range(count)]
@@ -78,7 +99,12 @@ def local_workers(count: int) -> list[SandboxWorker]:
 
 
 def local_identity() -> dict[str, str]:
-    """What measures: enough to tell whether two durations came from comparable places."""
+    """Describe what measures here, in enough detail to tell whether two durations came from comparable places.
+
+    Returns:
+      Service, backend, version of Python in place of an image, host, and `calibration`, which is "identity" because
+      durations are reported as measured.
+    """
     return {
         "service": "local",
         "backend": "local",
@@ -89,4 +115,5 @@ def local_identity() -> dict[str, str]:
 
 
 def host_name() -> str:
+    """Name this kind of machine by architecture, cores and system: the same on all machines of one kind."""
     return f"{platform.machine()}-{os.cpu_count()}-cores-{sys.platform}"

@@ -1,9 +1,9 @@
 """The system calls that a container may make, as a seccomp profile. Pure.
 
-What is not named here is refused. Beside plain computing there is what the runner needs to make worlds (mounts and
+What is not named here is refused. Besides plain computing there is what the runner needs to make worlds (mounts and
 namespaces, which the kernel refuses to programs because they have no capability). Left out on purpose: every socket
-family but local ones, asynchronous rings, tracing and reading other processes, performance events, key rings, kernel
-modules and programs in the kernel, user namespaces, clocks, and whatever reaches beyond the container.
+family but local ones, io_uring, tracing and reading other processes, performance events, key rings, kernel modules and
+BPF, user namespaces, setting clocks, and whatever reaches beyond the container.
 """
 
 import json
@@ -48,33 +48,42 @@ accept accept4 bind connect getpeername getsockname getsockopt getrandom listen 
 mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd recvfrom recvmmsg recvmsg semctl semget semop
 semtimedop sendmmsg sendmsg sendto setsockopt shmat shmctl shmdt shmget shutdown
 """
-# Refused by the kernel to whoever lacks the capability, that is to every program.
+# For the runner. The kernel refuses these to whoever lacks the capability, which is every program.
 WORLDS = "mount umount2 setns"
 
 
 def _allowed(*names: str, arguments: list[dict[str, object]] | None = None) -> dict[str, object]:
+    """Build a rule that lets these calls through, where given only with matching arguments."""
     return {"names": list(names), "action": "SCMP_ACT_ALLOW", "args": arguments or []}
 
 
 def _refused(*names: str, number: int) -> dict[str, object]:
+    """Build a rule that makes these calls fail with an error number of our choice."""
     return {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": number, "args": []}
 
 
 def _equals(index: int, value: int) -> list[dict[str, object]]:
+    """Match a call whose argument at `index` is `value`."""
     return [{"index": index, "value": value, "op": "SCMP_CMP_EQ"}]
 
 
 def _lacks(index: int, bits: int) -> list[dict[str, object]]:
+    """Match a call whose argument at `index` has none of `bits` set."""
     return [{"index": index, "value": bits, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}]
 
 
 def _family_refused(name: str) -> dict[str, object]:
+    """Build a rule that refuses sockets of every family but local ones, as a kernel without the family would."""
     differs = [{"index": 0, "value": LOCAL_SOCKETS, "op": "SCMP_CMP_NE"}]
     return {"names": [name], "action": "SCMP_ACT_ERRNO", "errnoRet": NO_SUCH_FAMILY, "args": differs}
 
 
 def profile() -> str:
-    """The profile as the engine takes it."""
+    """Return the seccomp profile as JSON, the form in which the engine takes it as a security option.
+
+    It holds for the runner as well as for programs. A call that no rule names fails with EPERM; `clone3` and
+    `io_uring_setup` fail with ENOSYS, so that libraries fall back to calls whose arguments can be inspected.
+    """
     plain = " ".join((FILES, PROCESSES, MEMORY, TIME, MESSAGES, WORLDS)).split()
     rules = [
         _allowed(*plain),
@@ -85,9 +94,9 @@ def profile() -> str:
         _allowed("clone", arguments=_lacks(0, NEW_USERS)),
         _allowed("unshare", arguments=_lacks(0, NEW_USERS)),
         *(_allowed("personality", arguments=_equals(0, value)) for value in PLAIN_LAYOUT),
-        # Whoever finds these missing falls back to the older call, which is looked at above.
+        # A filter cannot read the structure that clone3 takes; libraries that lack it use clone, filtered above.
         _refused("clone3", "io_uring_setup", number=NO_SUCH_CALL),
     ]
     architectures = ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"]
-    # The number to refuse with cannot be named here for engines of all ages; theirs is 1, "not permitted".
+    # Old engines do not know a field for the default error number; theirs is 1, "not permitted".
     return json.dumps({"defaultAction": "SCMP_ACT_ERRNO", "architectures": architectures, "syscalls": rules})

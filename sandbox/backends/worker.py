@@ -1,6 +1,7 @@
-"""Edge: speaks to one runner, wherever it runs, and knows what that runner already holds.
+"""Edge: speaks to one runner, wherever it runs, and keeps track of what that runner already holds.
 
-A backend gives a function that opens a channel to a fresh runner; everything else is the same for all backends.
+A backend supplies a function that opens a channel to a fresh runner; everything else is the same for all backends. A
+worker never retries and never judges: `service.pool` decides what follows a loss, `timing` what a report means.
 """
 
 import base64
@@ -13,13 +14,14 @@ from typing import Protocol
 from sandbox import protocol, runner
 from sandbox.inside import containment
 
-# What a runner may take beyond the limit of a run before it counts as lost.
+# How long a runner may take beyond the longest possible run before it counts as lost.
 GRACE_S = 30.0
+# Inputs that a runner keeps at most: half of the file system that a container has for them.
 HELD_BYTES = 128 << 20
 
 
 class WorkerLost(RuntimeError):
-    """The runner went away in the middle of a request, or never started."""
+    """The runner went away in the middle of a request, stopped answering, or never started."""
 
 
 class WorkerAbsent(WorkerLost):
@@ -27,7 +29,11 @@ class WorkerAbsent(WorkerLost):
 
 
 class Channel(Protocol):
-    """A byte stream to a runner; every method raises OSError where the runner is gone."""
+    """A byte stream to one fresh runner. All methods raise OSError where the runner is gone.
+
+    `send` writes all of a message. `receive` returns exactly `size` bytes, or raises TimeoutError (an OSError) where
+    they have not all arrived within `timeout_s`. `close` ends the runner with whatever it is running.
+    """
 
     def send(self, message: bytes) -> None: ...
 
@@ -37,7 +43,18 @@ class Channel(Protocol):
 
 
 class SandboxWorker:
-    """One runner with the inputs and the program that it holds; started when first needed, replaced after `stop`."""
+    """One runner together with the inputs and the program that it holds. Not safe for use from several threads at once.
+
+    The runner starts when it is first needed. After `stop` or a loss the next request starts a fresh one, which holds
+    nothing: call `compile` again before `run`.
+
+    Attributes:
+      name: how results and messages call this worker.
+      run_count: runs answered by the current runner.
+      fastest_probe_s: fastest probe seen so far, in seconds; 0 before the first.
+      is_layout_fixed: whether programs run at addresses that are not randomised.
+      conditions: how the runner isolates runs and accounts for processor time; empty before the first program.
+    """
 
     def __init__(self, name: str, *, open_channel: Callable[[], Channel]) -> None:
         self.name = name
@@ -52,9 +69,19 @@ class SandboxWorker:
         self.conditions: dict[str, str] = {}
 
     def compile(self, program: str, *, language: str) -> str | None:
-        """Makes `program` the current one; returns why it does not compile, or None.
+        """Make `program` the current one, unless it is already.
 
-        Raises InvalidRequestError where the image lacks what the language needs.
+        Args:
+          program: source text.
+          language: a key of `inside.languages.LANGUAGES`.
+
+        Returns:
+          Why the program does not compile, in the compiler's words; None where it does.
+
+        Raises:
+          InvalidRequestError: the image lacks what the language needs.
+          WorkerAbsent: no runner can be started at the moment.
+          WorkerLost: the runner died or did not answer in time.
         """
         key = (program, language)
         if self._program is None or self._program[0] != key:
@@ -70,10 +97,26 @@ class SandboxWorker:
     def run(
         self, suite: protocol.Suite, tests: Sequence[int], *, limits: protocol.Limits, probes: bool, ahead: int = 1
     ) -> Iterator[Mapping[str, object]]:
-        """Runs the current program once on each test, one after the other; raises WorkerLost where the runner dies.
+        """Run the current program once on each test, one after the other; needs a program that `compile` accepted.
 
-        Up to `ahead` runs are on their way, so that the runner need not wait for what stands between it and us. A
-        caller that stops listening in between loses the runner with what is on its way: ask for 1 to stop for free.
+        Up to `ahead` runs are requested before their reports are read, so that the runner never waits for the
+        connection. A caller that stops iterating while others are under way loses the runner and those runs: with
+        `ahead` = 1 stopping costs nothing.
+
+        Args:
+          suite: holds the inputs; those that the runner lacks are sent first.
+          tests: indices into `suite.inputs`; an index may occur more than once.
+          limits: what each run may use.
+          probes: whether to time a fixed loop around each run.
+          ahead: most runs under way at a time, at least 1.
+
+        Yields:
+          One report per test, in order, as `sandbox.runner` makes it, with `output` decoded to bytes.
+
+        Raises:
+          InvalidRequestError: the inputs do not fit into the runner's file system.
+          WorkerAbsent: no runner can be started at the moment.
+          WorkerLost: the runner died or did not answer in time.
         """
         request = {"do": "run", "suite": suite.sha256, "limits": limits_of_run(limits), "probes": probes}
         for group in _groups(suite, tests):
@@ -90,12 +133,12 @@ class SandboxWorker:
                     on_their_way -= 1
                     yield self._report(limits)
             finally:
-                # A listener that left in the middle must not meet these answers again.
+                # Answers to runs that nobody listens to any more must not be taken for answers to later requests.
                 if on_their_way:
                     self.stop()
 
     def stop(self) -> None:
-        """Ends the runner; whatever it was running ends with it."""
+        """End the runner and whatever it is running; does nothing where none was started."""
         channel, self._channel = self._channel, None
         self._held.clear()
         self._held_bytes = 0
@@ -105,7 +148,10 @@ class SandboxWorker:
             channel.close()
 
     def _hold(self, suite: protocol.Suite, tests: Sequence[int]) -> None:
-        """Sends the inputs that the runner lacks, all before the first answer is read."""
+        """Send the inputs that the runner lacks, all of them before the first answer is read.
+
+        Where they would not fit beside what it holds, it is told to forget everything first.
+        """
         lacking = [test for test in dict.fromkeys(tests) if (suite.sha256, test) not in self._held]
         lacking_bytes = _bytes_of(suite, lacking)
         if self._held and self._held_bytes + lacking_bytes > HELD_BYTES:
@@ -124,6 +170,7 @@ class SandboxWorker:
         self._held_bytes += lacking_bytes
 
     def _report(self, limits: protocol.Limits) -> Mapping[str, object]:
+        """Wait for the report of one run, at most as long as a run can last, and a grace."""
         answer = self._receive("run", timeout_s=containment.MOST_EXTENSION * limits.wall_s + GRACE_S)
         answer["output"] = base64.b64decode(answer["output"])
         self.run_count += 1
@@ -132,12 +179,14 @@ class SandboxWorker:
         return answer
 
     def _ask(self, request: dict) -> dict:
+        """Send one request and wait for its answer."""
         self._send(request)
         return self._receive(
             request["do"], timeout_s=containment.MOST_EXTENSION * runner.TOOL_LIMITS["wall_s"] + GRACE_S
         )
 
     def _send(self, request: dict) -> None:
+        """Send a request, starting a runner where there is none."""
         if self._channel is None:
             try:
                 self._channel = self._open_channel()
@@ -156,6 +205,7 @@ class SandboxWorker:
 
     @contextlib.contextmanager
     def _losses(self, what: str) -> Iterator[None]:
+        """Turn errors of the channel into WorkerLost, and give up on the runner."""
         try:
             yield
         except OSError as error:
@@ -164,7 +214,7 @@ class SandboxWorker:
 
 
 def _groups(suite: protocol.Suite, tests: Sequence[int]) -> Iterator[list[int]]:
-    """The tests in order, cut where the inputs of a group would not fit into a runner together."""
+    """Yield the tests in order, split where the inputs of a group would not fit into a runner together."""
     group, held, held_bytes = [], set(), 0
     for test in tests:
         size = 0 if test in held else _bytes_of(suite, [test])
@@ -179,9 +229,16 @@ def _groups(suite: protocol.Suite, tests: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _bytes_of(suite: protocol.Suite, tests: Sequence[int]) -> int:
+    """Return how many bytes the inputs of these tests take, each counted once."""
     return sum(len(suite.inputs[test].encode("utf-8", "surrogatepass")) for test in set(tests))
 
 
 def limits_of_run(limits: protocol.Limits) -> dict[str, float | None]:
-    """Limits as the runner takes them; without one of its own, processor time may be as long as wall time."""
+    """Convert limits to the form that the runner takes.
+
+    Without a limit of its own, processor time may be as long as wall time.
+
+    Returns:
+      Every field of `Limits` by name, in the same units; `cpu_s` is never None.
+    """
     return dataclasses.asdict(limits) | {"cpu_s": limits.wall_s if limits.cpu_s is None else limits.cpu_s}
