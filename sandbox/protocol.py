@@ -55,7 +55,7 @@ class Limits:
       memory_bytes: memory of all its processes together, from 16 MiB.
       output_bytes: standard output, from 1.
       processes: processes and threads at the same time, from 1.
-      file_bytes: size of the largest file that it writes; a smaller one than `output_bytes` has no effect, because the
+      file_bytes: size of the largest file that it writes; values below `output_bytes` have no effect, because the
         kernel knows one limit for both.
       cpu_s: user plus system seconds of all its processes, in (0, 600]; None leaves it to the wall limit.
 

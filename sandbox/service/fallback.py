@@ -61,7 +61,7 @@ class FallbackPolicy:
       backend: what runs programs on this machine, `local` or `docker`; `local` has no container around them.
 
     Raises:
-      InvalidRequestError: a field has none of its choices.
+      InvalidRequestError: a field holds a value that is not among its choices.
     """
 
     correctness: str = "discard"
@@ -124,7 +124,7 @@ def reported(
       request: the request.
       result: the service's answer to it.
       local: results of this machine by test, for the tests that were run here; may be empty.
-      policy: what they are worth.
+      policy: what those results are worth.
 
     Returns:
       Results in the order of `result`. A fault stays where nothing else is known of its test; after a definite failure

@@ -51,7 +51,7 @@ class _PoolCollector:
 
 
 def registry(workers: pool.Pool, sentinel: probes.Sentinel) -> CollectorRegistry:
-    """Make a registry that reads a pool and its probes whenever it is scraped.
+    """Make a registry whose metrics are read from a pool and its probes at each scrape.
 
     It is not the global one of the library, so that several services in one process do not mix.
     """

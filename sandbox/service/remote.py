@@ -220,7 +220,7 @@ class Remote:
             return next((server for server in turns if server not in avoided), turns[0])
 
     def _run_here(self, request: RunRequest, suite: Suite, pending: tuple[int, ...]) -> dict[int, TestResult]:
-        """Run here the tests on which that counts; return results by test, none if this machine runs no programs."""
+        """Run on this machine the tests whose local verdict would count; return no results if it runs no programs."""
         tests = fallback.worth_running(request, pending, policy=self._policy)
         if not tests:
             return {}

@@ -142,7 +142,7 @@ class Calibration:
 
     @property
     def alpha(self) -> float:
-        """Slope of the affine map, fresh seconds by stored second."""
+        """Slope of the affine map, fresh seconds per stored second."""
         return self.fits["affine"].coefficients[0]
 
     @property

@@ -26,7 +26,7 @@ class AffineMap(NamedTuple):
     """The map between two clocks: seconds now = slope * seconds then + offset_s.
 
     Attributes:
-      slope: seconds now by second then.
+      slope: seconds now per second then.
       offset_s: what is added to it, in seconds.
     """
 

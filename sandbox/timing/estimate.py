@@ -56,7 +56,7 @@ def tests_to_repeat(
     """Return the tests whose two smallest runs do not agree yet.
 
     Args:
-      timings: successful runs by test, at least one each.
+      timings: successful runs by test, at least one run each.
       precision: how closely they have to agree, as a share of the smallest; twice as closely near a decision.
       decisions_s: seconds at which something is decided, by test; tests may be missing.
 
