@@ -207,17 +207,12 @@ def summary_of(campaign: CalibrationCampaign, old: CalibrationCampaign | None) -
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m sandbox.calibrate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--campaign", type=pathlib.Path, required=True)
-    parser.add_argument("--output", type=pathlib.Path, required=True)
-    parser.add_argument("--address", default="docker", help="docker, local, or URLs of servers separated by commas")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--limit_s", type=float, default=10.0)
-    parser.add_argument("--compare", type=pathlib.Path, help="calibration.json of an earlier campaign")
-    flags = parser.parse_args(arguments)
+    """Run a campaign and return the exit code: 2, with one line on standard error, for a mistake; 130 when interrupted.
+
+    Args:
+      arguments: the command line after the program's name; None: that of this process.
+    """
+    flags = _parser().parse_args(arguments)
     try:
         summary = calibrate_service(flags)
     except (OSError, ValueError) as error:
@@ -228,6 +223,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     _print(summary)
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m sandbox.calibrate",
+        usage="%(prog)s --campaign=FILE --output=DIRECTORY [--address=WHERE] [flags]",
+        description=(__doc__ or "").removeprefix("Edge: "),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    path = pathlib.Path
+    parser.add_argument("--campaign", type=path, required=True, metavar="FILE", help="campaign file; required")
+    output = "directory for the results, made where it does not exist; required"
+    parser.add_argument("--output", type=path, required=True, metavar="DIRECTORY", help=output)
+    for name, kind, metavar, default, meaning in (
+        ("address", str, "WHERE", "docker", "what runs the programs: docker, local, or URLs of servers after commas"),
+        ("workers", int, "NUMBER", 2, "programs that run, or requests under way to servers, at the same time"),
+        ("repeats", int, "NUMBER", 3, "timed runs of each test on average, 1 to 100"),
+        ("limit_s", float, "SECONDS", 10.0, "wall-clock limit of one run in seconds"),
+    ):
+        text = f"{meaning}; default: %(default)s"
+        parser.add_argument(f"--{name}", type=kind, metavar=metavar, default=default, help=text)
+    compare = "calibration.json of an earlier campaign, or its directory; default: no comparison"
+    parser.add_argument("--compare", type=path, metavar="PATH", help=compare)
+    return parser
 
 
 def calibrate_service(flags: argparse.Namespace) -> dict[str, object]:

@@ -1,5 +1,6 @@
-"""Edge: what on this host disturbs timing, with one line of advice each. `python -m sandbox.host`."""
+"""Edge: checks what on this host disturbs timing, with one line of advice each. `python -m sandbox.host`."""
 
+import argparse
 import os
 import pathlib
 import sys
@@ -148,7 +149,17 @@ def _processor_ticks() -> list[int]:
     return [int(word) for word in rows[0].split()[1:]] if rows and rows[0].startswith("cpu ") else []
 
 
-def main() -> int:
+def main(arguments: Sequence[str] = ()) -> int:
+    """Print a table of all findings and return 0, whatever they are.
+
+    Args:
+      arguments: the command line after the program's name, which knows no flag but `--help`.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m sandbox.host", description=(__doc__ or "").removeprefix("Edge: "), usage="%(prog)s [--help]"
+    )
+    parser.parse_args(arguments)
+    # Imported here, because the server needs the checks and not the table.
     from rich import console, table
 
     findings = inspect()
@@ -160,4 +171,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Edge: the sandbox as an HTTP service. `python -m sandbox.server --backend=docker --workers=2`.
+"""Edge: serves the sandbox over HTTP. `python -m sandbox.server --backend=docker --workers=2`.
 
 Suites are uploaded once under their SHA-256; a run names a program and a suite. A full queue answers 429 with a time to
 come back. On SIGTERM the server takes no more requests and finishes those it holds.
@@ -236,18 +236,12 @@ def _malformed(_: fastapi.Request, error: Exception) -> responses.JSONResponse:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m sandbox.server", description=__doc__)
-    parser.add_argument("--backend", default="docker", choices=sorted(pool.BACKENDS))
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--address", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8080)
-    parser.add_argument("--queue_limit", type=int, default=QUEUE_LIMIT, help="requests that wait or run")
-    parser.add_argument("--recycle_after", type=int, default=20_000, help="runs of a worker before it is replaced")
-    parser.add_argument("--probe_every_s", type=float, default=60.0, help="seconds between live probes; 0: none")
-    parser.add_argument(
-        "--baseline", type=pathlib.Path, help="file of the probes' first seconds; written where it does not exist"
-    )
-    flags = parser.parse_args(arguments)
+    """Serve until SIGTERM and return the exit code: 2, with one line on standard error, for what cannot be served.
+
+    Args:
+      arguments: the command line after the program's name; None: that of this process.
+    """
+    flags = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     settings = pool.PoolSettings(
         recycle_after=flags.recycle_after, queue_limit=flags.queue_limit, suite_characters=SUITE_CHARACTERS
@@ -274,6 +268,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _LOG.warning("%s is not set: whoever reaches this port may run programs here", TOKEN_VARIABLE)
     uvicorn.run(app, host=flags.address, port=flags.port, timeout_graceful_shutdown=SHUTDOWN_S, log_level="warning")
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m sandbox.server",
+        usage="%(prog)s [--backend=NAME] [--workers=NUMBER] [--address=ADDRESS] [--port=NUMBER] [flags]",
+        description=(__doc__ or "").removeprefix("Edge: "),
+        epilog=f"The environment variable {TOKEN_VARIABLE} holds the token that clients have to send.\n"
+        "Without it, whoever reaches the port may run programs.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    backends = (
+        "what runs the programs: docker (containers of this machine), docker_clean (containers that are cleaned "
+        "between runs, for trusted code) or local (processes of this machine, for trusted code)"
+    )
+    baseline = "file of the probes' first seconds, read where it exists and written otherwise; default: none is kept"
+    for name, kind, metavar, default, meaning in (
+        ("workers", int, "NUMBER", len(os.sched_getaffinity(0)), "programs that run at the same time, 1 to 1024"),
+        ("address", str, "ADDRESS", "127.0.0.1", "address of this machine to listen on"),
+        ("port", int, "NUMBER", 8080, "TCP port to listen on, 1 to 65535"),
+        ("queue_limit", int, "NUMBER", QUEUE_LIMIT, "requests that may wait or run; more are answered with 429"),
+        ("recycle_after", int, "NUMBER", 20_000, "runs of a worker before it is replaced"),
+        ("probe_every_s", float, "SECONDS", 60.0, "seconds between live probes, 0 for none"),
+    ):
+        text = f"{meaning}; default: %(default)s"
+        parser.add_argument(f"--{name}", type=kind, metavar=metavar, default=default, help=text)
+    names = sorted(pool.BACKENDS)
+    parser.add_argument(
+        "--backend", metavar="NAME", default="docker", choices=names, help=f"{backends}; default: %(default)s"
+    )
+    parser.add_argument("--baseline", type=pathlib.Path, metavar="FILE", help=baseline)
+    return parser
 
 
 def _check(flags: argparse.Namespace) -> None:
