@@ -47,7 +47,15 @@ FREE_OPTIONS = ("output", "work", "sandbox_address", "sandbox_workers", "trust_p
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The whole job, for arguments after the program's name; raises UserError for what the caller can mend."""
+    """Run the whole build.
+
+    Args:
+      arguments: what follows the program's name on the command line.
+
+    Raises:
+      UserError: the caller can mend what is wrong: an option, an input, a sandbox that does not answer, or a source of
+        which no problem survives.
+    """
     options, beam_arguments = parse_options(arguments)
     output = writable_directory(options.output, "--output")
     with build_lock.locked_directory(output):
@@ -59,7 +67,19 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def build(options: BuildOptions, beam_arguments: Sequence[str], *, inputs: Mapping[str, str]) -> None:
-    """Build the dataset in an output directory that nobody else writes, from inputs of these hashes."""
+    """Build the dataset in an output directory whose lock the caller holds.
+
+    With `until`, the records are moved to `OUTPUT/until/STAGE` and no dataset is written.
+
+    Args:
+      options: what to build.
+      beam_arguments: flags of Apache Beam.
+      inputs: SHA-256 of every input file by name, as `manifest.hash_inputs` returns it.
+
+    Raises:
+      UserError: no problem survived all stages; traces and summary are written all the same.
+      RuntimeError: the runner lost records.
+    """
     start = time.monotonic()
     output = pathlib.Path(options.output)
     load = host_check.host_load()
@@ -108,7 +128,16 @@ def finish_dataset(
     inputs: Mapping[str, str],
     host: Mapping[str, float],
 ) -> dict[str, object]:
-    """Write the dataset with its manifest and card, and return what the summary says of it."""
+    """Write the dataset, its manifest and its card, and return the summary's entries about it.
+
+    Args:
+      options: of the build.
+      records: all problems and rejections without their texts and timings; at least one is a problem.
+      splits: problem id -> split.
+      work: directory above that of the complete records.
+      inputs: SHA-256 of every input file by name.
+      host: load of the host before the build.
+    """
     output = pathlib.Path(options.output)
     kept = [record for record in records if isinstance(record, Problem)]
     about = dmc_optim.AboutDataset(options.name, options.version, card.license_of(options), options.homepage)
@@ -155,7 +184,17 @@ def finish_dataset(
 
 
 def parse_options(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
-    """Our options, checked, and the arguments that are Beam's."""
+    """Separate this job's options from Beam's and check both.
+
+    Args:
+      arguments: what follows the program's name on the command line.
+
+    Returns:
+      The checked options, and the arguments that belong to Beam.
+
+    Raises:
+      UserError: an option is unknown or out of range, or programs of others would run without containment.
+    """
     parser = ArgumentParser(prog="build_dataset", description="Builds DMC-Optim from raw problems.", allow_abbrev=False)
     for field in dataclasses.fields(BuildOptions):
         meaning = field.metadata["meaning"].replace("%", "%%")
@@ -179,7 +218,18 @@ def parse_options(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
 
 
 def is_complete(output: pathlib.Path, options: BuildOptions, *, inputs: Mapping[str, str]) -> bool:
-    """True where the same build of the same inputs already ended there; raises UserError where another one did."""
+    """Tell whether the same build of the same inputs has already finished in this directory.
+
+    Options that change only where and how fast a dataset is built (FREE_OPTIONS) may differ.
+
+    Args:
+      output: directory of the dataset.
+      options: of the build that is asked for.
+      inputs: SHA-256 of every input file by name.
+
+    Raises:
+      UserError: a build with other options or other input files finished there.
+    """
     if not (output / COMPLETE).exists():
         return False
     before = json.loads((output / "options.json").read_text())
@@ -193,13 +243,28 @@ def is_complete(output: pathlib.Path, options: BuildOptions, *, inputs: Mapping[
 
 
 def identity_of(options: BuildOptions, inputs: Mapping[str, str]) -> str:
-    """Name what decides the contents of a build, so that one of other options finds none of its records."""
+    """Return 16 hexadecimal digits that name what decides the contents of a build.
+
+    They name the directory of its records, so that a build with other options or inputs never picks up these.
+    """
     named = {name: value for name, value in dataclasses.asdict(options).items() if name not in FREE_OPTIONS}
     return manifest.hash_text(json.dumps([named, dict(inputs)], sort_keys=True))[:16]
 
 
 def run_pipeline(options: BuildOptions, beam_arguments: Sequence[str], *, work: epath.Path) -> tuple[list[str], int]:
-    """Run the pipeline into `work`; return the names of its stages, in order, and how many records the source has."""
+    """Run the pipeline and leave its records in `work`.
+
+    Args:
+      options: of the build.
+      beam_arguments: flags of Apache Beam.
+      work: directory of records and checkpoints; records that an earlier run left there are not made again.
+
+    Returns:
+      The names of the stages in order, "read" first, and the number of records that the source holds.
+
+    Raises:
+      UserError: the source, the sandbox or the runner cannot be used, or the runner stopped early.
+    """
     sandbox = _connection(options, work)
     source = pipeline.SOURCES[options.source](options)
     steps = pipeline.pipeline_stages(options, sandbox)
@@ -220,13 +285,24 @@ def run_pipeline(options: BuildOptions, beam_arguments: Sequence[str], *, work: 
 
 
 def require_all(records: Sequence[Problem | Rejection], expected: int) -> None:
-    """Raise RuntimeError unless what was kept and rejected adds up to what the source has."""
+    """Raise RuntimeError unless kept and rejected records add up to what the source holds."""
     if len(records) != expected:
         raise RuntimeError(f"the source has {expected} records, {len(records)} were kept or rejected: some were lost")
 
 
 def decide_splits(options: BuildOptions, kept: Sequence[Problem]) -> dict[str, str]:
-    """The split of every problem that was kept; duplicates among the filterable ones stay together."""
+    """Decide the split of every problem that was kept.
+
+    Filterable problems are divided into rl_train and rl_test, near-duplicates together; the others go to non_filterable
+    or, in a build of tests alone, to evaluation.
+
+    Args:
+      options: `similar`, `test_share` and `seed` decide.
+      kept: problems that survived all stages.
+
+    Returns:
+      Problem id -> split.
+    """
     groups = similarity.near_duplicate_groups(
         {problem.id: problem.statement for problem in kept}, similar=options.similar
     )
@@ -248,7 +324,7 @@ def _connection(options: BuildOptions, work: epath.Path) -> sandbox_session.Conn
 
 
 def _final_drift(options: BuildOptions, work: epath.Path) -> dict[str, float]:
-    """Time a sample of references again, print how far durations have moved since they were stored, and return it."""
+    """Time a sample of references again, print how far they drifted from what is stored, and return it."""
     connection = _connection(options, work)
     session = sandbox_session.acquire_session(connection)
     try:
@@ -261,7 +337,7 @@ def _final_drift(options: BuildOptions, work: epath.Path) -> dict[str, float]:
 
 
 def _without_bulk(record: Problem | Rejection) -> Problem | Rejection:
-    """What the end of a build needs of a record; the texts and timings of a whole corpus would not fit into memory."""
+    """Strip a record of its texts and timings, which for a whole corpus would not fit into memory."""
     if isinstance(record, Rejection):
         return record
     return dataclasses.replace(record, tests=(), solutions=(), timings=None, generators=())
@@ -272,7 +348,7 @@ def _note(problem: Problem, stage: str, name: str) -> float:
 
 
 def _write_traces(path: pathlib.Path, records: Sequence[Problem | Rejection], *, splits: Mapping[str, str]) -> None:
-    """One line a problem: what every stage left of it, and its split or the reason why it went."""
+    """Write one line per problem: what each stage left of it, and its split or why it was rejected."""
     with path.open("w") as lines:
         for record in records:
             trace = [dataclasses.asdict(step) for step in record.trace]
@@ -285,7 +361,7 @@ def _write_traces(path: pathlib.Path, records: Sequence[Problem | Rejection], *,
 
 
 def _write_reviews(path: pathlib.Path, records: Sequence[Problem | Rejection]) -> None:
-    """One line for each removed test and changed label, with who did what (as in App. B.5, Table 16)."""
+    """Write one line per removed test and changed label, with the verdicts behind it (as in App. B.5, Table 16)."""
     with path.open("w") as lines:
         for record in records:
             name = record.id if isinstance(record, Problem) else record.problem_id

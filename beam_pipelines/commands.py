@@ -14,7 +14,17 @@ from optimrl_jax.jobs.errors import UserError
 
 
 def beam_options(arguments: Sequence[str]) -> pipeline_options.PipelineOptions:
-    """The Beam options among `arguments`; raises UserError for a flag that Beam does not know either."""
+    """Parse the arguments as options of Apache Beam.
+
+    Args:
+      arguments: what is left of the command line after this job's own flags.
+
+    Returns:
+      The options; the main session is not pickled.
+
+    Raises:
+      UserError: Beam does not know a flag either.
+    """
     if any("DaskRunner" in argument for argument in arguments):
         # Beam knows the options of a runner once its module is imported; Dask is an extra of its own.
         with contextlib.suppress(ModuleNotFoundError):

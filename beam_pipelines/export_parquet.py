@@ -25,7 +25,14 @@ ROWS_A_GROUP = 16
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The whole job, for arguments after the program's name; raises UserError for what the caller can mend."""
+    """Export a finished dataset as Parquet.
+
+    Args:
+      arguments: what follows the program's name on the command line.
+
+    Raises:
+      UserError: there is no finished dataset, no output directory, or a split is empty.
+    """
     parser = ArgumentParser(prog="export_parquet", description="Writes a dataset as Parquet files.", allow_abbrev=False)
     parser.add_argument("--dataset", default="", help="directory that build_dataset wrote")
     parser.add_argument("--output", default="", help="directory for one Parquet file a split")
@@ -44,9 +51,15 @@ def main(arguments: Sequence[str]) -> None:
 def write_card(
     dataset: pathlib.Path, output: pathlib.Path, *, counts: Mapping[str, int], info: tfds.core.DatasetInfo
 ) -> None:
-    """Put the dataset's card beside the files, with a header that says which file is which split.
+    """Write the dataset's card beside the Parquet files, with a header that says which file holds which split.
 
-    Without it, hubs take the split from the names of the files, and would call rl_train train.
+    Without it, hubs guess splits from file names, and would call rl_train train.
+
+    Args:
+      dataset: directory that `build_dataset` wrote.
+      output: directory of the Parquet files.
+      counts: problems of each exported split.
+      info: features and sizes of the dataset.
     """
     manifest = json.loads((dataset / "manifest.json").read_text()) | {"splits": dict(counts)}
     header = card.hub_header(
@@ -59,7 +72,21 @@ def write_card(
 
 
 def export_split(builder: tfds.core.DatasetBuilder, split: str, *, path: pathlib.Path) -> int:
-    """Writes a split, a few rows at a time, under a temporary name first; returns how many problems it has."""
+    """Write one split as a Parquet file, a few rows at a time.
+
+    The file appears under its name only once it is whole.
+
+    Args:
+      builder: reader of the dataset.
+      split: name of the split.
+      path: the file; its directory must exist.
+
+    Returns:
+      How many problems the split has.
+
+    Raises:
+      UserError: the split is empty.
+    """
     rows, writer, temporary = 0, None, path.with_suffix(".part")
     for batch in _batches(builder.as_data_source(split=split)):
         table = pyarrow.Table.from_pylist(batch, schema=arrow_schema(builder.info.features))
@@ -74,7 +101,7 @@ def export_split(builder: tfds.core.DatasetBuilder, split: str, *, path: pathlib
 
 
 def arrow_schema(features: Mapping[str, tfds.features.FeatureConnector]) -> pyarrow.Schema:
-    """Arrow types of the features: text, numbers, and one list for each dimension."""
+    """Return the Arrow schema of TFDS features: strings, numbers, and one level of lists per dimension."""
     return pyarrow.schema([(name, _type(feature)) for name, feature in features.items()])
 
 
@@ -93,7 +120,7 @@ def _batches(source: Sequence[Mapping]) -> Iterator[list[dict]]:
 
 
 def _plain(value: object) -> object:
-    """Bytes as text and arrays as lists."""
+    """Turn bytes into text and arrays into lists."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, np.ndarray) and value.dtype == object:

@@ -63,7 +63,14 @@ PAGE_FIGURES = {
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The whole job, for arguments after the program's name; raises UserError for what the caller can mend."""
+    """Inspect a finished dataset: write its tables and figures, and print the tables.
+
+    Args:
+      arguments: what follows the program's name on the command line.
+
+    Raises:
+      UserError: the dataset is missing, unfinished or damaged, or has no such split.
+    """
     parser = ArgumentParser(prog="inspect_dataset", description="Shows what a dataset holds.", allow_abbrev=False)
     parser.add_argument("--dataset", default="", help="directory that build_dataset wrote")
     parser.add_argument("--split", default="cleaned", help="split to look at")
@@ -86,7 +93,17 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def finished_dataset(directory: pathlib.Path) -> tfds.core.DatasetBuilder:
-    """The reader of a finished dataset; raises UserError, in one line, for one that is not whole."""
+    """Open the newest version of a finished dataset.
+
+    Args:
+      directory: directory that `build_dataset` wrote.
+
+    Returns:
+      The TFDS builder that reads it.
+
+    Raises:
+      UserError: the completion marker or the dataset is missing, or its metadata cannot be read.
+    """
     require((directory / COMPLETE).exists(), "--dataset", str(directory), f"a finished dataset (no {COMPLETE} in it)")
     found = sorted((directory / NAME).glob("*/dataset_info.json"))
     require(bool(found), "--dataset", str(directory), f"a {NAME} dataset in it")
@@ -97,7 +114,18 @@ def finished_dataset(directory: pathlib.Path) -> tfds.core.DatasetBuilder:
 
 
 def load_examples(directory: pathlib.Path, split: str) -> list[dataset_statistics.Example]:
-    """All examples of a split, without their texts; raises UserError for an unknown split or a damaged file."""
+    """Load all examples of a split without their long texts.
+
+    Args:
+      directory: directory that `build_dataset` wrote.
+      split: name of a split or view.
+
+    Returns:
+      The examples, condensed so that a whole dataset fits into memory.
+
+    Raises:
+      UserError: there is no such split, or a file is damaged.
+    """
     builder = finished_dataset(directory)
     names = sorted(builder.info.splits)
     require(split in names, "--split", split, f"one of {', '.join(names)}")
@@ -165,7 +193,7 @@ def inspect_examples(
 
 
 def standing_of_references(example: dataset_statistics.Example) -> dict[str, float]:
-    """Percentile, in percent, of every reference that an optimization test ranks, by the reference's id."""
+    """Return the percentile of each reference that an optimization test ranks: id -> percent, 0 fastest."""
     names = [text.decode() for text in example["reference_id"]]
     pairs = zip(names, standings.reference_percentiles(example), strict=True)
     return {name: round(100 * float(position), 2) for name, position in pairs if np.isfinite(position)}
@@ -178,7 +206,14 @@ def draw_figures(
     standings: Mapping[str, Mapping[str, float]],
     target: pathlib.Path,
 ) -> None:
-    """Put the figures of the dataset into `target`."""
+    """Draw the figures about durations, pass rates and references into the directory `target`.
+
+    Args:
+      examples: problems of the dataset.
+      traces: what the correctness campaign noted, as `campaign_traces` returns it.
+      standings: problem id -> reference id -> percentile, in percent.
+      target: existing directory.
+    """
     figures.draw_duration_tails(examples, target / "duration_tails.png")
     figures.draw_prevalence(examples, target / "prevalence.png")
     figures.draw_quantiles(examples, target / "quantiles.png")
@@ -191,7 +226,7 @@ def draw_figures(
 def draw_campaigns(
     rows: Sequence[Mapping[str, Any]], statuses: Mapping[str, Mapping[str, float]], *, target: pathlib.Path
 ) -> None:
-    """Put the figures of the test campaigns into `target`."""
+    """Draw the figures of the test campaigns into the directory `target`."""
     figures.draw_false_positives(rows, target / "false_positives.png")
     figures.draw_filters(rows, target / "filters.png")
     figures.draw_statuses(statuses, target / "statuses.png")
@@ -218,18 +253,21 @@ def print_summary(summary: Mapping[str, Any]) -> None:
 
 
 def campaign_traces(path: pathlib.Path) -> list[Trace]:
-    """What the correctness campaign noted for every problem that it gave new tests, kept or rejected later."""
+    """Return the correctness campaign's notes on each problem for which it accepted tests, rejected ones included."""
     notes = [campaign_tables.stage_notes(line, "generate_correctness") for line in problem_traces(path)]
     return [note for note in notes if note and note.get("accepted")]
 
 
 def problem_traces(path: pathlib.Path) -> list[campaign_tables.ProblemTrace]:
-    """What every stage left of every problem that was read; none where the dataset has no traces."""
+    """Read the trace of every problem that the build read; empty where the dataset has no traces."""
     return [json.loads(line) for line in path.read_text().split("\n") if line] if path.exists() else []
 
 
 def mean_pass_rates(traces: Sequence[Trace]) -> dict[str, float]:
-    """Mean pass rates before and after the generated correctness tests (App. B.5), empty without a campaign."""
+    """Return mean pass rates, in [0, 1], before and after the generated correctness tests (App. B.5).
+
+    Empty without a campaign.
+    """
     names = [f"{label}_pass_rate_{when}" for label in ("correct", "incorrect") for when in ("before", "generated")]
     return {name: float(np.mean([trace[name] for trace in traces])) for name in names} if traces else {}
 

@@ -21,7 +21,7 @@ _STATUS_OF_CODE = np.array([*(STATUS_OF_VERDICT[verdict] for verdict in VERDICTS
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Matrices:
-    """Arrays of one shape whose rows are tests; equal where all arrays are."""
+    """Base of records of equally shaped arrays whose rows are tests; two are equal if all their arrays are."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(
@@ -31,14 +31,29 @@ class Matrices:
     __hash__ = None
 
     def take(self, kept: Sequence[int], *, axis: int) -> typing.Self:
-        """The same for the given tests (axis 0) or solutions (axis 1) only."""
+        """Select tests or solutions.
+
+        Args:
+          kept: indices, in the order of the result.
+          axis: 0 selects tests, 1 solutions.
+
+        Returns:
+          A copy that holds the selected rows or columns alone.
+        """
         index = np.asarray(kept, int)
         return type(self)(*(np.take(getattr(self, field.name), index, axis) for field in dataclasses.fields(self)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Executions(Matrices):
-    """`verdict` int8[k, s]: a place in VERDICTS or NOT_RUN; `wall_s`, `std_s` float32[k, s]; `runs` int32[k, s]."""
+    """Executions of solutions on tests while a dataset is built.
+
+    Attributes:
+      verdict: int8[k, s]; a place in VERDICTS, or NOT_RUN.
+      wall_s: float32[k, s]; wall time of a run, seconds.
+      std_s: float32[k, s]; its standard deviation, seconds.
+      runs: int32[k, s]; how often the program ran.
+    """
 
     verdict: np.ndarray
     wall_s: np.ndarray
@@ -53,7 +68,14 @@ class Executions(Matrices):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Timings(Matrices):
-    """Reference durations: `duration_s`, `std_s` float32[k, h], `runs` int32[k, h], `status` int8[k, h]."""
+    """Durations of the correct solutions of a finished problem.
+
+    Attributes:
+      duration_s: float32[k, h]; seconds, the cap for a timeout, 0 where nothing ran.
+      std_s: float32[k, h]; standard deviation of the measurements, seconds.
+      runs: int32[k, h]; measurements behind each duration.
+      status: int8[k, h]; values of `optimrl_jax.arrays.Status`.
+    """
 
     duration_s: np.ndarray
     std_s: np.ndarray
@@ -62,7 +84,7 @@ class Timings(Matrices):
 
 
 def not_run(tests: int, solutions: int) -> Executions:
-    """Executions of pairs that nobody ran."""
+    """Return executions [tests, solutions] of pairs that never ran."""
     shape = (tests, solutions)
     return Executions(
         verdict=np.full(shape, NOT_RUN, np.int8),
@@ -73,11 +95,18 @@ def not_run(tests: int, solutions: int) -> Executions:
 
 
 def verdict_code(verdict: Verdict) -> int:
+    """Return the place of a verdict in VERDICTS, which is how `Executions.verdict` stores it."""
     return VERDICTS.index(verdict)
 
 
 def replace_columns(part: Executions, columns: Sequence[int], *, into: Executions) -> Executions:
-    """`into` with its columns of the given solutions replaced by those of `part`, in order."""
+    """Copy executions with the columns of some solutions replaced.
+
+    Args:
+      part: executions [k, n] of these solutions.
+      columns: the n indices of the solutions in `into`, in the order of `part`.
+      into: executions [k, s]; not changed.
+    """
     changed = {}
     for field in dataclasses.fields(Executions):
         array = getattr(into, field.name).copy()
@@ -87,13 +116,19 @@ def replace_columns(part: Executions, columns: Sequence[int], *, into: Execution
 
 
 def concatenate_tests(above: Executions, below: Executions) -> Executions:
-    """Executions on more tests of the same solutions."""
+    """Stack executions of the same solutions on two sets of tests: [k1, s] above [k2, s]."""
     names = [field.name for field in dataclasses.fields(Executions)]
     return Executions(**{name: np.concatenate([getattr(above, name), getattr(below, name)]) for name in names})
 
 
 def expand_rows(part: Executions, rows: Sequence[int], *, tests: int) -> Executions:
-    """Executions on `tests` tests, known for the given ones only."""
+    """Spread executions on some tests over all tests; the others count as not run.
+
+    Args:
+      part: executions [n, s].
+      rows: the n indices of its tests.
+      tests: number of all tests.
+    """
     whole = not_run(tests, part.verdict.shape[1])
     for field in dataclasses.fields(Executions):
         getattr(whole, field.name)[list(rows)] = getattr(part, field.name)
@@ -101,14 +136,14 @@ def expand_rows(part: Executions, rows: Sequence[int], *, tests: int) -> Executi
 
 
 def combine_rounds(rounds: Sequence[Executions], *, cap_s: float = SERVICE_CAP_S) -> Timings:
-    """Timings from repeated executions of the same pairs.
+    """Combine repeated executions of the same pairs into timings.
 
     The status of a pair is the one that most of its executions had (the smaller value of `Status` on a tie), its
     duration the median over those, and its standard deviation theirs (of a single run: the instrument's own estimate).
     A pair that never ran has duration 0 and no runs.
 
     Args:
-      rounds: executions [k, h] of the same tests and solutions; pairs that a round left out are not run.
+      rounds: at least one; executions [k, h] of the same tests and solutions; pairs that a round left out are not run.
       cap_s: limit of one execution in this build, seconds: what a timeout is stored as, and no success exceeds.
     """
     status = np.stack([one.status for one in rounds])

@@ -25,7 +25,7 @@ LOCAL_ADDRESS = "local"
 
 @dataclasses.dataclass(frozen=True)
 class BuildOptions:
-    """Options of one build; each is a flag of the same name."""
+    """Options of one build, each a flag of the same name; `setting` gives default, meaning and check."""
 
     source: str = setting("mini", "where problems come from")
     input: str = setting("", "file or directory that the source reads")
@@ -67,7 +67,11 @@ class BuildOptions:
 
 
 def sandbox_address(options: BuildOptions) -> str:
-    """Where programs run: unless the options say it, in containers, and programs of this package on this host."""
+    """Return where programs run: `local`, `docker`, or the address of a service.
+
+    What the options say counts; `auto` runs this package's own programs (and trusted ones) on this host and all others
+    in containers.
+    """
     if options.sandbox_address != AUTO_ADDRESS:
         return options.sandbox_address
     return LOCAL_ADDRESS if options.source == "mini" or options.trust_programs else "docker"

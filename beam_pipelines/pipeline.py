@@ -63,7 +63,13 @@ CHECKPOINTS = "checkpoints"
 
 
 def sandbox_connection(options: BuildOptions, *, store: str = "", checkpoints: str = "") -> Connection:
-    """The sandbox that the options ask for, with a file of stored executions and a directory of stages' results."""
+    """Describe the sandbox that the options ask for.
+
+    Args:
+      options: address, workers and limits of a run.
+      store: file of stored executions; empty for none.
+      checkpoints: directory in which stages keep slow results; empty for none.
+    """
     return Connection(
         address=sandbox_address(options),
         workers=options.sandbox_workers,
@@ -77,8 +83,12 @@ def sandbox_connection(options: BuildOptions, *, store: str = "", checkpoints: s
 def pipeline_stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
     """Return the stages in the order in which a problem passes them, up to the one that `until` names.
 
+    Args:
+      options: of the build.
+      sandbox: where the stages that run programs run them.
+
     Raises:
-      UserError: no stage has that name.
+      UserError: no stage has that name, or an evaluation set cannot be read.
     """
     steps = _all_stages(options, sandbox)
     names = [step.label for step in steps]
@@ -125,7 +135,14 @@ def _all_stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
 def assemble_pipeline(
     root: beam.Pipeline, source: beam.PTransform, *, steps: Sequence[Stage], directory: epath.Path
 ) -> None:
-    """Adds source, stages and sinks to a pipeline; problems and rejections end in `directory`/records."""
+    """Add source, stages and sinks to a pipeline.
+
+    Args:
+      root: an empty Beam pipeline.
+      source: gives problems, and rejections under the tag `rejected`.
+      steps: the stages, in order.
+      directory: problems and rejections end in its subdirectory `records`, one file each.
+    """
     outcome: typing.Any = root | source
     problems, rejected = outcome[KEPT], [outcome[REJECTED]]
     for step in steps:

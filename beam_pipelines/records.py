@@ -16,7 +16,7 @@ REJECTED = "rejected"
 
 
 class Label(enum.StrEnum):
-    """What a source claims of a solution, until execution says otherwise."""
+    """The source's claim about a solution, until execution says otherwise."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
@@ -24,7 +24,15 @@ class Label(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """A program with what its source says of it; `language` is the sandbox's name of it."""
+    """A program with what its source says of it.
+
+    Attributes:
+      id: unique in its problem.
+      program: source text; untrusted, runs in the sandbox only.
+      label: correct or incorrect.
+      speed_class: `fast`, `medium` or `slow` in the embedded corpus; empty where the source says nothing.
+      language: the sandbox's name of its language.
+    """
 
     id: str
     program: str
@@ -35,9 +43,13 @@ class Solution:
 
 @dataclasses.dataclass(frozen=True)
 class Test:
-    """`kind` is a value of `optimrl_jax.arrays.TestKind`; `output` is None until a consensus of solutions gives it.
+    """A test: an input and the output that is expected for it.
 
-    `origin` says more than the kind: public, private or generated for original tests, else the generator's id.
+    Attributes:
+      kind: a value of `optimrl_jax.arrays.TestKind`.
+      input: standard input.
+      output: expected standard output; None until a consensus of solutions gives it.
+      origin: public, private or generated for original tests, else the generator's id.
     """
 
     __test__ = False
@@ -50,7 +62,7 @@ class Test:
 
 @dataclasses.dataclass(frozen=True)
 class Generator:
-    """Source of a program that makes inputs; untrusted, runs in the sandbox only.
+    """A program that makes inputs; untrusted, runs in the sandbox only.
 
     Attributes:
       id: unique in its problem.
@@ -68,7 +80,15 @@ class Generator:
 
 @dataclasses.dataclass(frozen=True)
 class StageCount:
-    """What a stage left of a problem: solutions and tests, and what else the stage counted."""
+    """One line of a problem's trace: what a stage left of it.
+
+    Attributes:
+      stage: the stage's name.
+      correct: correct solutions left.
+      incorrect: incorrect solutions left.
+      tests: tests left.
+      notes: what else the stage counted or measured, as pairs of name and value.
+    """
 
     stage: str
     correct: int
@@ -79,7 +99,7 @@ class StageCount:
 
 @dataclasses.dataclass(frozen=True)
 class ReviewCase:
-    """What a person looks at to judge a decision: a test that went or a label that changed, and who did what on it.
+    """What a person needs to judge a decision: a removed test or a changed label, and the verdicts behind it.
 
     Attributes:
       stage: the stage that decided.
@@ -99,10 +119,29 @@ class ReviewCase:
 class Problem:
     """One problem on its way through the pipeline.
 
-    `category` groups problems for a stratified split ("" puts all in one stratum). `executions` [k, s] belong to
-    `tests` and `solutions` while stages decide, `timings` [k, h] to `tests` and to `correct` after the timing stage.
-    Problems with the same non-empty `group` are duplicates of each other and stay in one split. `trace` records what
-    each stage left. `key` is the place of the record in its source; empty for problems made by hand.
+    Attributes:
+      id: source and name; unique in a dataset.
+      source: where the problem comes from.
+      category: groups problems for a stratified split; "" puts all of them in one stratum.
+      statement: text of the problem.
+      difficulty: as its source numbers it; 0 for unknown.
+      rating: contest rating; 0 for unknown.
+      time_limit_s: limit of the contest, seconds; builds run programs under a limit of their own.
+      memory_limit_bytes: limit of the contest, bytes.
+      solutions: s programs, the h correct ones among them in the order of `correct`.
+      tests: k tests.
+      generators: input generators for the test campaigns.
+      checker: the sandbox's name of the output comparison.
+      timings: [k, h] of `tests` and `correct`; None before the timing stage.
+      measured_under: state of the sandbox under which it was timed, as pairs of name and value.
+      robust_cv: interquartile range over median of the optimization tests' durations; NaN before it is known.
+      length_r: correlation of characters and durations of these tests; NaN before it is known.
+      split: what the stages decided about the split; empty before.
+      group: problems with the same non-empty group are duplicates and stay in one split.
+      executions: [k, s] of `tests` and `solutions` while stages decide; None before the first run and after timing.
+      trace: what each stage left, in order.
+      key: place of the record in its source; empty for problems made by hand.
+      reviews: decisions that a person may want to look at.
     """
 
     id: str
@@ -130,7 +169,7 @@ class Problem:
 
     @property
     def executed(self) -> Executions:
-        """The executions [k, s]; raises ValueError where no stage ran anything yet."""
+        """The executions [k, s]; raises ValueError where nothing ran yet or timing has dropped them."""
         if self.executions is None:
             raise ValueError(f"{self.id}: expected executions")
         return self.executions
@@ -144,16 +183,28 @@ class Problem:
 
     @property
     def correct(self) -> tuple[Solution, ...]:
+        """The solutions labelled correct, in stored order."""
         return tuple(solution for solution in self.solutions if solution.label is Label.CORRECT)
 
     @property
     def incorrect(self) -> tuple[Solution, ...]:
+        """The solutions labelled incorrect, in stored order."""
         return tuple(solution for solution in self.solutions if solution.label is Label.INCORRECT)
 
 
 @dataclasses.dataclass(frozen=True)
 class Rejection:
-    """Why a stage let a problem go, and what earlier stages had left of it; goes to the side output."""
+    """A problem that a stage turned down, as it goes to the side output.
+
+    Attributes:
+      problem_id: the problem's id, or the name of a record that never became one.
+      stage: the stage that rejected it; `read` for the source.
+      reason: one word for the tables.
+      detail: what exactly was wrong; may be empty.
+      trace: what earlier stages had left of it.
+      key: place of the record in its source.
+      reviews: decisions that earlier stages made.
+    """
 
     problem_id: str
     stage: str
@@ -165,7 +216,12 @@ class Rejection:
 
 
 def with_tests(problem: Problem, kept: Sequence[int]) -> Problem:
-    """The problem with the tests of the given indices only, executions and timings along with them."""
+    """Keep some tests of a problem, with their executions and timings.
+
+    Args:
+      problem: any problem; not changed.
+      kept: indices of the tests, in the order of the result.
+    """
     return dataclasses.replace(
         problem,
         tests=tuple(problem.tests[k] for k in kept),
@@ -175,7 +231,15 @@ def with_tests(problem: Problem, kept: Sequence[int]) -> Problem:
 
 
 def with_solutions(problem: Problem, kept: Sequence[int]) -> Problem:
-    """The problem with the solutions of the given indices only; executions follow, timings must not exist yet."""
+    """Keep some solutions of a problem, with their executions.
+
+    Args:
+      problem: a problem without timings; not changed.
+      kept: indices of the solutions, in the order of the result.
+
+    Raises:
+      ValueError: the problem is already timed.
+    """
     if problem.timings:
         raise ValueError(f"{problem.id}: expected solutions to be chosen before the timing stage")
     return dataclasses.replace(
@@ -186,12 +250,25 @@ def with_solutions(problem: Problem, kept: Sequence[int]) -> Problem:
 
 
 def rejection_of(problem: Problem, stage: str, *, reason: str, detail: str = "") -> Rejection:
-    """The rejection of a problem by a stage, with the trace of what earlier stages had left of it."""
+    """Reject a problem in a stage, keeping the trace and reviews of earlier stages.
+
+    Args:
+      problem: as the stage received it.
+      stage: the stage's name.
+      reason: one word for the tables.
+      detail: what exactly was wrong.
+    """
     return Rejection(problem.id, stage, reason, detail, trace=problem.trace, key=problem.key, reviews=problem.reviews)
 
 
 def count_stage(problem: Problem, stage: str, **notes: float) -> Problem:
-    """The problem with one more line in its trace: what this stage left of it."""
+    """Append to a problem's trace what this stage left of it.
+
+    Args:
+      problem: as the stage leaves it; not changed.
+      stage: the stage's name.
+      **notes: further counts and measurements by name.
+    """
     count = StageCount(
         stage=stage,
         correct=len(problem.correct),

@@ -39,7 +39,15 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 
 @dataclasses.dataclass(frozen=True)
 class GeneratorRequest:
-    """One completion to ask for; `id` names problem and attempt and never changes between runs."""
+    """One completion to ask for.
+
+    Attributes:
+      id: names problem, campaign and attempt; the same in every run, so that a stopped job can go on.
+      problem: id of the problem.
+      prompt: the whole question.
+      seed: of this attempt, for the model and for the solution shown.
+      campaign: the round of test generation that it is for; empty for both.
+    """
 
     id: str
     problem: str
@@ -49,7 +57,14 @@ class GeneratorRequest:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The whole job, for arguments after the program's name; raises UserError for what the caller can mend."""
+    """Ask a model for input generators and append every completion to a file.
+
+    Args:
+      arguments: what follows the program's name on the command line.
+
+    Raises:
+      UserError: an option does not fit, or the endpoint answers nobody.
+    """
     values = _parsed(arguments)
     output = pathlib.Path(values.output)
     require(bool(values.output) and output.parent.is_dir(), "--output", values.output, "a file in a directory")
@@ -83,7 +98,7 @@ def generator_requests(values: argparse.Namespace) -> Iterator[GeneratorRequest]
 
 
 def _problems(values: argparse.Namespace) -> Iterator[Problem]:
-    """Problems whose solutions a build has verified, or else as the source gives them."""
+    """Yield the problems that a build has verified or, without such, those of the source."""
     if values.verified:
         directory = existing_path(values.verified, "--verified", is_directory=True)
         yield from storage.read_problems(directory)
@@ -95,9 +110,21 @@ def _problems(values: argparse.Namespace) -> Iterator[Problem]:
 def sample_completions(
     where: endpoint.Endpoint, asked: Iterable[GeneratorRequest], *, output: pathlib.Path, concurrency: int
 ) -> Counter[str]:
-    """Store a line for every request as its answer comes and count what came of them.
+    """Send the requests and append one line per answer to the file as it comes.
 
     Requests are taken from the iterator as others are answered: a corpus of prompts never lies in memory.
+
+    Args:
+      where: the endpoint.
+      asked: the requests.
+      output: JSON Lines file to append to.
+      concurrency: requests under way at the same time.
+
+    Returns:
+      How often each outcome occurred: `program`, `no_program`, `garbage` or `refused`.
+
+    Raises:
+      UserError: the endpoint answers nobody; the lines written so far stay.
     """
     client = endpoint.ChatClient(where)
     outcomes: Counter[str] = Counter()
@@ -122,7 +149,18 @@ def sample_completions(
 
 
 def completion_line(caller: endpoint.ChatClient, question: GeneratorRequest, *, model: str) -> dict[str, object]:
-    """The line of one question: the completion as it came, and the program in it if there is one."""
+    """Ask one question and return its line: the completion as it came, and the program in it if there is one.
+
+    An answer that is no completion, and a request that the endpoint refuses, give a line without either.
+
+    Args:
+      caller: the client.
+      question: what to ask.
+      model: name of the model, for the line.
+
+    Raises:
+      UserError: the endpoint answers nobody.
+    """
     line: dict[str, object] = {"id": question.id, "problem": question.problem, "model": model, "seed": question.seed}
     if question.campaign:
         line["campaign"] = question.campaign
@@ -135,7 +173,7 @@ def completion_line(caller: endpoint.ChatClient, question: GeneratorRequest, *, 
 
 
 def stored_ids(output: pathlib.Path) -> set[str]:
-    """Return the ids of the completions in the file; a line that a killed run left unfinished is cut off."""
+    """Return the ids of the completions in a file, and cut off a last line that a killed run left unfinished."""
     ids: set[str] = set()
     if not output.exists():
         return ids

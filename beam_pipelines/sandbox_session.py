@@ -42,7 +42,13 @@ class Connection:
 
 @dataclasses.dataclass(frozen=True)
 class Spent:
-    """What the sandbox did: executions, seconds that programs ran, seconds that a stage waited for it."""
+    """What the sandbox has done.
+
+    Attributes:
+      executions: runs of programs.
+      program_s: wall seconds that the programs ran.
+      waited_s: wall seconds that the caller waited.
+    """
 
     executions: int = 0
     program_s: float = 0.0
@@ -56,7 +62,12 @@ class Spent:
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """Executions [k, s] of the solutions on the tests asked for; `outputs[s][k]` where they were asked for too."""
+    """What came of running solutions on tests.
+
+    Attributes:
+      executions: [k, s].
+      outputs: `outputs[s][k]` is what the solution printed; None where it was not asked for or never ran.
+    """
 
     executions: matrices.Executions
     outputs: tuple[tuple[str | None, ...], ...]
@@ -153,7 +164,7 @@ class SandboxSession:
 
     @contextlib.contextmanager
     def _client(self, characters: int) -> Iterator[sandbox_client.Client]:
-        """A client with room for one more suite of that size, not closed before the block ends."""
+        """Lend a client with room for one more suite of that size, and keep it open until the block ends."""
         with self._lock:
             used = self._shared.characters
             retired = self._shared if used and used + characters > RENEWED_AFTER_CHARACTERS else None
@@ -208,7 +219,16 @@ _SHARED: dict[Connection, tuple[SandboxSession, int]] = {}
 
 
 def acquire_session(connection: Connection) -> SandboxSession:
-    """The session that all stages of this process share, connected at the first call."""
+    """Return the session that all stages of this process share, connecting on the first call.
+
+    Every call needs one `release_session` with an equal connection.
+
+    Args:
+      connection: how to reach the sandbox.
+
+    Raises:
+      OSError, ValueError: no sandbox answers at that address.
+    """
     with _LOCK:
         session, users = _SHARED.get(connection) or (SandboxSession(connection), 0)
         _SHARED[connection] = (session, users + 1)
@@ -216,7 +236,11 @@ def acquire_session(connection: Connection) -> SandboxSession:
 
 
 def release_session(connection: Connection) -> None:
-    """Gives the shared session back; the last user closes it and its workers."""
+    """Give the shared session back; the last user closes it and its workers.
+
+    Raises:
+      KeyError: nobody holds a session of this connection.
+    """
     with _LOCK:
         session, users = _SHARED.pop(connection)
         if users > 1:
@@ -226,7 +250,7 @@ def release_session(connection: Connection) -> None:
 
 
 def release_all_sessions() -> None:
-    """Closes every session of this process, for a driver that ends before its stages were torn down."""
+    """Close every session of this process, for a driver that ends before its stages are torn down."""
     with _LOCK:
         for session, _ in _SHARED.values():
             session.close()

@@ -24,12 +24,18 @@ _OFFSETS = _DRAW.integers(0, 2**31, PERMUTATIONS, np.uint64)[:, None]
 
 
 def normalize_statement(text: str) -> str:
-    """Lower case words and numbers alone: layout, punctuation, marks and Unicode variants do not tell texts apart."""
+    """Reduce a text to its words and numbers in lower case.
+
+    Layout, punctuation and Unicode variants (NFKC) no longer tell two texts apart.
+    """
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
 
 
 def minhash_signature(text: str) -> np.ndarray:
-    """uint64[128]: MinHash signature of a text's word triples (a text of fewer words is its own only shingle)."""
+    """Compute the MinHash signature, uint64[128], of the word triples of a text.
+
+    A text of fewer than three words is its own only shingle.
+    """
     words = normalize_statement(text).split()
     count = max(1, len(words) - WORDS_A_SHINGLE + 1)
     shingles = {" ".join(words[n : n + WORDS_A_SHINGLE]) for n in range(count)}
@@ -38,15 +44,30 @@ def minhash_signature(text: str) -> np.ndarray:
 
 
 def jaccard_estimate(one: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Estimated Jaccard similarity, in [0, 1], of a signature and each row of others."""
+    """Estimate the Jaccard similarity, in [0, 1], of a signature and others.
+
+    Args:
+      one: uint64[128].
+      others: uint64[n, 128].
+
+    Returns:
+      float[n], with a standard error below 0.045.
+    """
     return (others == one).mean(axis=-1)
 
 
 def near_duplicate_groups(statements: Mapping[str, str], *, similar: float = SIMILAR) -> dict[str, str]:
-    """The group of every problem that has a near-duplicate: id -> the first id of its group, in order of ids.
+    """Group problems whose statements are near-duplicates.
 
     Near-duplicates share at least one of 32 bands of their signatures (probability above 0.9999 at similarity 0.8) and
     are then compared whole; being a duplicate passes on (a ~ b, b ~ c puts all three together).
+
+    Args:
+      statements: problem id -> statement.
+      similar: share of equal places of two signatures from which they are near-duplicates.
+
+    Returns:
+      Problem id -> the first id of its group in order of ids; problems without a near-duplicate are left out.
     """
     ids = sorted(statements)
     signatures = np.array([minhash_signature(statements[name]) for name in ids]).reshape(len(ids), PERMUTATIONS)
@@ -63,7 +84,7 @@ def near_duplicate_groups(statements: Mapping[str, str], *, similar: float = SIM
 
 
 def _buckets(signatures: np.ndarray) -> Iterable[Sequence[int]]:
-    """Indices of texts that share a band, for every band."""
+    """Yield, for every band, the indices of the texts that share it."""
     for band in np.split(signatures, BANDS, axis=1):
         buckets: dict[bytes, list[int]] = defaultdict(list)
         for index, part in enumerate(band):

@@ -25,13 +25,13 @@ Kind = typing.TypeVar("Kind")
 
 
 def record_to_json(record: Problem | Rejection) -> str:
-    """One JSON object; `from_json` gives back an equal record."""
+    """Write a record as one JSON object, from which `record_from_json` makes an equal record."""
     value = {"record": type(record).__name__, **dataclasses.asdict(record)}
     return json.dumps(value, separators=(",", ":"), default=_array_as_text)
 
 
 def record_from_json(text: str) -> Problem | Rejection:
-    """The record that `to_json` wrote."""
+    """Read a record that `record_to_json` wrote."""
     value: dict[str, typing.Any] = json.loads(text)
     kind = value.pop("record")
     value["trace"] = tuple(_stage_count(one) for one in value["trace"])
@@ -59,7 +59,12 @@ class WriteRecords(beam.PTransform):
 
 
 def record_path(record: Problem | Rejection, directory: epath.PathLike) -> epath.Path:
-    """Return the file of a record: named by its key or, for records without one, by what it says of itself."""
+    """Return the file of a record: named by its key or, for records without one, by a hash of what tells it apart.
+
+    Args:
+      record: a problem (told apart by id and statement) or a rejection (by id and reason).
+      directory: where records lie.
+    """
     is_problem = isinstance(record, Problem)
     told_apart_by = (record.id, record.statement) if is_problem else (record.problem_id, record.reason)
     name = hashlib.sha256("\n".join(told_apart_by).encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -67,28 +72,38 @@ def record_path(record: Problem | Rejection, directory: epath.PathLike) -> epath
 
 
 def write_record(record: Problem | Rejection, *, directory: str) -> str:
-    """Put a record into its file, atomically, and return the file's name."""
+    """Put a record into its file, atomically, and return the file's name; the directory is made if need be."""
     return _write(record, record_path(record, directory))
 
 
 def is_stored(record: Problem | Rejection, directory: epath.PathLike) -> bool:
-    """Whether an earlier run of the build already finished this record; only records with a key can tell."""
+    """Tell whether an earlier run of the build already finished this record; False for a record without a key."""
     return bool(record.key) and record_path(record, directory).exists()
 
 
 def read_records(directory: epath.PathLike) -> Iterator[Problem | Rejection]:
-    """All records of a directory, one at a time, in the order of their file names."""
+    """Yield all records of a directory, one at a time, in the order of their file names.
+
+    A directory that does not exist gives none.
+    """
     for path in sorted(epath.Path(directory).glob("*.json.gz")):
         yield _record(path)
 
 
 def read_problems(directory: epath.PathLike) -> Iterator[Problem]:
-    """The problems among the records of a directory, in the order of their file names."""
+    """Yield the problems among the records of a directory, in the order of their file names."""
     return (record for record in read_records(directory) if isinstance(record, Problem))
 
 
 def reject_repeated(directory: epath.PathLike) -> int:
-    """Turn problems whose id an earlier file of the directory has already into rejections; return how many."""
+    """Turn every problem whose id an earlier file already has into a rejection, in its file.
+
+    Args:
+      directory: where the records lie.
+
+    Returns:
+      How many problems were turned down.
+    """
     seen: set[str] = set()
     count = 0
     for path in sorted(epath.Path(directory).glob("*.json.gz")):
@@ -102,7 +117,15 @@ def reject_repeated(directory: epath.PathLike) -> int:
 
 
 def move_records(source: epath.Path, target: epath.Path) -> epath.Path:
-    """Move the records of a directory to another one, in place of what is there, and return it."""
+    """Move the records of a directory to another one, in place of what is there.
+
+    Args:
+      source: directory of records; gone afterwards.
+      target: directory that is replaced; may lie on another file system.
+
+    Returns:
+      The target.
+    """
     target.rmtree(missing_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     # The two may lie on different file systems, where a rename is not possible.
@@ -114,12 +137,24 @@ def move_records(source: epath.Path, target: epath.Path) -> epath.Path:
 
 
 def write_checkpoint(outcome: Problem | Rejection, *, directory: str, stage: str) -> None:
-    """Keep what a stage made of a problem, for a bundle that is tried again."""
+    """Keep what a stage made of a problem, for a bundle that the runner tries again.
+
+    Args:
+      outcome: what the stage decided.
+      directory: of all checkpoints.
+      stage: the stage's name.
+    """
     _write(outcome, _checkpoint_path(outcome, directory=directory, stage=stage))
 
 
 def read_checkpoint(problem: Problem, *, directory: str, stage: str) -> Problem | Rejection | None:
-    """What an earlier try of the stage made of this problem, None where it kept nothing."""
+    """Return what an earlier try of the stage made of this problem; None where it kept nothing.
+
+    Args:
+      problem: as the stage receives it.
+      directory: of all checkpoints.
+      stage: the stage's name.
+    """
     path = _checkpoint_path(problem, directory=directory, stage=stage)
     return _record(path) if path.exists() else None
 
@@ -159,7 +194,7 @@ def _matrices(kind: type, value: dict[str, dict] | None) -> object:
 
 
 def _made(kind: type[Kind], value: dict[str, typing.Any], **changed: object) -> Kind:
-    """An instance of the fields, some of which JSON knows in another form."""
+    """Make an instance from parsed fields, some of them changed from the form that JSON gives."""
     return kind(**(value | changed))
 
 

@@ -31,7 +31,14 @@ TRAINING = ("rl_train", "rl_test")
 
 @dataclasses.dataclass(frozen=True)
 class AboutDataset:
-    """What a dataset says of itself to whoever finds it: name, version, identifier of its licence, address."""
+    """What a dataset says of itself to whoever finds it.
+
+    Attributes:
+      name: for people.
+      version: MAJOR.MINOR.PATCH.
+      license: identifier of its licence, such as cc-by-4.0.
+      homepage: address under which it is described; may be empty.
+    """
 
     name: str = "DMC-Optim"
     version: str = DEFAULT_VERSION
@@ -98,7 +105,7 @@ def prepare_dataset(
     pools: Mapping[str, Collection[str]] | None = None,
     is_light: bool = False,
 ) -> pathlib.Path:
-    """Write the dataset below `output`, views included, and return its directory; an older one there is replaced.
+    """Write the dataset below `output`, views included; an older one there is replaced.
 
     Args:
       output: directory of the build.
@@ -107,6 +114,9 @@ def prepare_dataset(
       about: what TFDS keeps of the dataset's name, version, licence and address.
       pools: further splits by name, each a set of problem ids; their examples are stored again.
       is_light: whether each problem keeps one solution of each label and no optimization tests.
+
+    Returns:
+      The directory of the dataset's files.
     """
     shutil.rmtree(output / NAME, ignore_errors=True)
     builder = Builder(
@@ -128,9 +138,12 @@ def prepare_dataset(
 
 
 def light_variant(problem: Problem) -> Problem:
-    """Return the problem with one correct and one incorrect solution and without optimization tests.
+    """Reduce a problem to one solution of each label and no optimization tests.
 
     App. B.6, "Corpus variants used in our experiments": for work on code that reads the dataset, not for training.
+
+    Args:
+      problem: a problem with timings; one without correct or incorrect solutions stays without.
     """
     kept = [k for k, test in enumerate(problem.tests) if test.kind != TestKind.OPTIMIZATION]
     timings = problem.timed.take(kept, axis=0).take(range(min(1, len(problem.correct))), axis=1)
@@ -143,7 +156,10 @@ def light_variant(problem: Problem) -> Problem:
 
 
 def add_split_views(directory: pathlib.Path) -> None:
-    """Adds to a prepared dataset the split names that stand for several splits together, as links to their shards."""
+    """Add the views in VIEWS to a prepared dataset, as links to the shards of the splits that they unite.
+
+    A view none of whose splits is there is left out.
+    """
     path = directory / "dataset_info.json"
     info = json.loads(path.read_text())
     stored = {split["name"]: split for split in info["splits"]}
@@ -168,18 +184,19 @@ def _view(directory: pathlib.Path, view: str, parts: list[dict]) -> dict:
 
 
 def dataset_bytes(directory: pathlib.Path) -> int:
-    """Bytes that a dataset takes; a file that several splits name counts once."""
+    """Return the bytes that a dataset's directory takes; a file that several splits name counts once."""
     files = {stat.st_ino: stat.st_size for stat in (path.stat() for path in directory.iterdir())}
     return sum(files.values())
 
 
 def split_bytes(directory: pathlib.Path) -> dict[str, int]:
-    """Return the bytes of the examples of every split and view of a prepared dataset."""
+    """Return the bytes of the examples of every split and view of a prepared dataset, by name."""
     info = json.loads((directory / "dataset_info.json").read_text())
     return {split["name"]: int(split["numBytes"]) for split in info["splits"]}
 
 
 def shard_name(split: str, index: int, count: int) -> str:
+    """Return the name of a shard's file, as TFDS spells it."""
     return f"{NAME}-{split}.array_record-{index:05d}-of-{count:05d}"
 
 

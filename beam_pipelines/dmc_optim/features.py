@@ -12,7 +12,10 @@ from beam_pipelines.records import Problem
 
 
 def example_features() -> tfds.features.FeaturesDict:
-    """Matrices are zlib-encoded because a tensor with two unknown dimensions cannot be stored otherwise."""
+    """Return the features of an example: names, shapes, types and meanings.
+
+    Matrices are zlib-encoded because a tensor with two unknown dimensions cannot be stored otherwise.
+    """
     texts = tfds.features.Tensor(shape=(None,), dtype=np.str_)
     return tfds.features.FeaturesDict(
         {
@@ -45,11 +48,17 @@ def example_features() -> tfds.features.FeaturesDict:
 
 
 def example_of(problem: Problem, *, has_incorrect: bool = True) -> dict[str, object]:
-    """Return the example of a finished problem; references are its surviving correct solutions in stored order.
+    """Convert a finished problem into an example; references are its surviving correct solutions in stored order.
 
     Args:
       problem: a problem with timings.
       has_incorrect: whether the incorrect programs stay; they are no training data.
+
+    Returns:
+      A value for every name of `example_features`.
+
+    Raises:
+      ValueError: the problem has no timings.
     """
     return {
         "id": problem.id,

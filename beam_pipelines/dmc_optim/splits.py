@@ -16,7 +16,13 @@ NON_FILTERABLE = "non_filterable"
 
 @dataclasses.dataclass(frozen=True)
 class SplitCandidate:
-    """What the split needs of a duration-filterable problem. Members with the same non-empty group are duplicates."""
+    """What the split needs to know of a duration-filterable problem.
+
+    Attributes:
+      id: the problem's id.
+      category: its stratum.
+      group: problems with the same non-empty group are duplicates.
+    """
 
     id: str
     category: str = ""
@@ -24,12 +30,20 @@ class SplitCandidate:
 
 
 def assign_splits(members: Iterable[SplitCandidate], *, test_share: float, seed: int) -> dict[str, str]:
-    """rl_train or rl_test for each problem id.
+    """Assign each problem to rl_train or rl_test.
 
-    Round(test_share x problems) problems go to rl_test, shared out over categories by largest remainder; inside a
-    category the order is that of a hash of seed and id, so that adding other problems never reorders these. A group
-    of duplicates counts as its size, belongs to the category of its first member by id, and is never divided: the
-    number can then miss its target by less than the largest group.
+    round(test_share x problems) problems go to rl_test, shared out over categories by largest remainder; inside a
+    category the order is that of a hash of seed and id, so that adding other problems never reorders these. A group of
+    duplicates counts as its size, belongs to the category of its first member by id, and is never divided: the number
+    can then miss its target by less than the largest group.
+
+    Args:
+      members: the duration-filterable problems.
+      test_share: share of them that rl_test gets, in [0, 1].
+      seed: decides the order.
+
+    Returns:
+      Problem id -> rl_train or rl_test.
     """
     groups = _groups(members)
     strata: dict[str, list[list[SplitCandidate]]] = defaultdict(list)
@@ -48,7 +62,7 @@ def assign_splits(members: Iterable[SplitCandidate], *, test_share: float, seed:
 
 
 def training_pools(splits: Mapping[str, str], *, size: int, seed: int) -> dict[str, frozenset[str]]:
-    """Return three training pools of the same size: what filterability is worth is seen by training on each.
+    """Draw three training pools of the same size, to see by training on each what filterability is worth.
 
     App. B.9, Table 23: problems of rl_train, problems that are not filterable, and a mixture in the proportion of the
     whole corpus (478 and 522 of 1,000 in the paper). The pools are smaller than asked for where the corpus is.
@@ -57,6 +71,9 @@ def training_pools(splits: Mapping[str, str], *, size: int, seed: int) -> dict[s
       splits: the split of every problem by id.
       size: problems of each pool at most.
       seed: orders the problems from which the pools take the first.
+
+    Returns:
+      Name of the pool -> ids of its problems.
     """
     counts = Counter(splits.values())
     ids = sorted(splits, key=lambda name: hashlib.sha256(f"{seed}/pool/{name}".encode()).digest())
@@ -74,7 +91,15 @@ def training_pools(splits: Mapping[str, str], *, size: int, seed: int) -> dict[s
 
 
 def largest_remainder(sizes: dict[str, int], *, total: int) -> dict[str, int]:
-    """Shares `total` out in proportion to the sizes, in whole numbers that add up to it (total <= sum of sizes)."""
+    """Share a total out in proportion to sizes, in whole numbers that add up to it.
+
+    Args:
+      sizes: name -> size, not negative.
+      total: at most the sum of the sizes.
+
+    Returns:
+      Name -> quota, in [0, size]; empty where all sizes are 0.
+    """
     whole = sum(sizes.values())
     exact = {name: total * size / whole for name, size in sizes.items()} if whole else {}
     quotas = {name: math.floor(value) for name, value in exact.items()}

@@ -16,15 +16,20 @@ from beam_pipelines.stages.thresholds import Thresholds
 
 
 def classify_stage(thresholds: Thresholds) -> Stage:
+    """Make the stage of a round that classifies solutions and gates problems."""
     return Stage(thresholds.stage_name("classify"), functools.partial(classify, thresholds=thresholds))
 
 
 def classify(problem: Problem, *, thresholds: Thresholds) -> Problem | Rejection:
-    """The problem with the solutions that the filtered suite confirms, or the gate that it does not pass.
+    """Keep the solutions that the filtered suite confirms, or reject the problem at a gate.
 
-    Shares are of the solutions whose executions decide something. Reasons: `false_positives` (the share of the
-    incorrect pool that passes the suite is above the limit), `correct_attrition` (the share of the correct pool that
-    fails it is above the limit), `few_correct`, `few_incorrect`.
+    Shares are taken over the solutions whose executions decide something. Reasons: `false_positives` (the share of
+    incorrect solutions that pass the suite is above the limit), `correct_attrition` (the share of correct solutions
+    that fail it is above the limit), `few_correct`, `few_incorrect`.
+
+    Args:
+      problem: with executions on all its tests.
+      thresholds: limits of the round.
     """
     stage_name = thresholds.stage_name("classify")
     tolerant = thresholds.timeout_is_success

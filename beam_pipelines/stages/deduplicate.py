@@ -23,7 +23,13 @@ PICTURE = re.compile(r"<image>|!\[[^\]]*\]\(|<img\b", re.IGNORECASE)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EvaluationSet:
-    """Statements that must not be trained on: names, normalized texts and uint64[n, 128] signatures."""
+    """Statements that must not be trained on.
+
+    Attributes:
+      names: what each is called, for reports.
+      texts: normalized statements, in the same order.
+      signatures: uint64[n, 128]; MinHash signatures, in the same order.
+    """
 
     names: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
@@ -33,7 +39,11 @@ class EvaluationSet:
 
 
 def evaluation_set(statements: Mapping[str, str]) -> EvaluationSet:
-    """The set of statements by name, normalized and hashed once."""
+    """Normalize and hash statements once, for all problems that will be compared with them.
+
+    Args:
+      statements: name -> statement; may be empty.
+    """
     if not statements:
         return EvaluationSet()
     return EvaluationSet(
@@ -44,13 +54,24 @@ def evaluation_set(statements: Mapping[str, str]) -> EvaluationSet:
 
 
 def deduplicate_stage(held_out: EvaluationSet, *, similar: float) -> Stage:
+    """Make the stage that removes problems of evaluation sets and statements of poor quality."""
     return Stage(NAME, functools.partial(deduplicate, held_out=held_out, similar=similar))
 
 
 def deduplicate(
     problem: Problem, *, held_out: EvaluationSet, similar: float = similarity.SIMILAR
 ) -> Problem | Rejection:
-    """Rejects problems of an evaluation set, word for word or nearly, and statements that cannot be understood."""
+    """Reject a problem that an evaluation set contains or whose statement cannot be understood.
+
+    Args:
+      problem: as its source gives it.
+      held_out: statements of the evaluation sets.
+      similar: estimated Jaccard similarity, in (0, 1], from which two statements are the same.
+
+    Returns:
+      The problem, or a rejection as `evaluation_duplicate` (word for word), `evaluation_near_duplicate`, or under the
+      quality rule that the statement breaks.
+    """
     if reason := broken_quality_rule(problem.statement):
         return rejection_of(problem, NAME, reason=reason)
     text = similarity.normalize_statement(problem.statement)
@@ -68,7 +89,7 @@ def deduplicate(
 
 
 def broken_quality_rule(statement: str) -> str:
-    """The first rule that a statement breaks, empty if none."""
+    """Return the name of the first quality rule that a statement breaks; empty if it breaks none."""
     words = similarity.normalize_statement(statement).split()
     if not words:
         return "statement_missing"

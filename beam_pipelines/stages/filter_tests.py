@@ -18,14 +18,20 @@ from beam_pipelines.stages.thresholds import Thresholds
 
 
 def filter_tests_stage(thresholds: Thresholds) -> Stage:
+    """Make the stage of a round that removes generated tests."""
     return Stage(thresholds.stage_name("filter_tests"), functools.partial(filter_tests, thresholds=thresholds))
 
 
 def filter_tests(problem: Problem, *, thresholds: Thresholds) -> Problem:
-    """Return the problem without the generated tests that both filters remove; never rejects.
+    """Remove the generated tests that either filter finds unsound; never rejects.
 
-    The trace keeps what each filter does alone and what both do, as pass rates of correct and incorrect solutions and
-    as counts of execution statuses on the generated tests; the removed tests are kept for review.
+    The failure filter sees what the timeout filter leaves. The trace keeps what each filter does alone and what both
+    do, as pass rates of correct and incorrect solutions and as counts of execution statuses on the generated tests; the
+    removed tests are kept for review.
+
+    Args:
+      problem: with executions on all its tests.
+      thresholds: limits and caps of the round, and the kind of tests that it may remove.
     """
     stage = thresholds.stage_name("filter_tests")
     timeouts = _timeout_tests(problem, thresholds)
@@ -54,23 +60,36 @@ def _failure_tests(problem: Problem, thresholds: Thresholds) -> tuple[int, ...]:
 
 
 def timeout_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
-    """Share of correct solutions that time out, by index of generated test."""
+    """Return the share of correct solutions that time out on each test of the round: index of the test -> share."""
     return _shares(problem, thresholds, events=verdicts.is_timeout(problem.executed))
 
 
 def failure_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
-    """Share of correct solutions that crash or answer wrongly, by index of generated test; syntax errors left out."""
+    """Return the share of correct solutions that crash or answer wrongly on each test of the round.
+
+    Syntax errors do not count. The keys are indices of tests.
+    """
     return _shares(problem, thresholds, events=verdicts.is_failure(problem.executed))
 
 
 def worst_tests(share_of_test: Mapping[int, float], *, threshold: float, cap: float) -> tuple[int, ...]:
-    """Tests whose share exceeds the threshold, worst first, at most floor(cap x tests); equal shares by index."""
+    """Pick the tests whose share exceeds the threshold, worst first, as far as the cap allows.
+
+    Args:
+      share_of_test: index of a test -> share, in [0, 1].
+      threshold: exceeded strictly.
+      cap: at most floor(cap x tests) are picked.
+
+    Returns:
+      Indices of tests; equal shares in order of index.
+    """
     offending = [test for test, share in share_of_test.items() if share > threshold]
     offending.sort(key=lambda test: (-share_of_test[test], test))
     return tuple(offending[: math.floor(cap * len(share_of_test) + 1e-9)])
 
 
 def without_tests(problem: Problem, removed: tuple[int, ...]) -> Problem:
+    """Drop the tests of the given indices, with their executions and timings."""
     gone = set(removed)
     return with_tests(problem, [k for k in range(len(problem.tests)) if k not in gone])
 

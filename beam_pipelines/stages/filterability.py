@@ -26,15 +26,21 @@ TAIL = 0.025
 
 
 def filterability_stage(*, min_robust_cv: float, seed: int) -> Stage:
+    """Make the stage that decides duration filterability."""
     return Stage(NAME, functools.partial(decide_filterability, min_robust_cv=min_robust_cv, seed=seed))
 
 
 def decide_filterability(problem: Problem, *, min_robust_cv: float, seed: int = 0) -> Problem:
     """Store robust CV and length correlation of the optimization tests, and the side on which the problem falls.
 
-    A problem is filterable where the robust CV of its stored durations reaches the limit and the deviation of the
+    A problem is filterable where the robust CV of its stored durations reaches the limit and the noise of the
     instrument does not explain that. Where only noise lifts it over the limit, or may keep it below, the trace says
     `undecided`, with the interval of the robust CV; such a problem is not trained on.
+
+    Args:
+      problem: with timings.
+      min_robust_cv: the limit (paper: 0.3).
+      seed: of the resamples behind the interval, together with the problem's id.
     """
     timings, kinds = problem.timed, {TestKind.OPTIMIZATION}
     seconds, error_s = mean_durations(problem, kinds), mean_errors(problem, kinds)
@@ -53,6 +59,9 @@ def robust_cv(duration_s: np.ndarray) -> float:
     """Return interquartile range over median of per-test durations; quartiles interpolate linearly.
 
     0 for fewer than two tests with a duration or a median of 0: such a suite shows no spread.
+
+    Args:
+      duration_s: float[k]; seconds, NaN where nothing ran.
     """
     known = duration_s[np.isfinite(duration_s)]
     if known.size < 2:
@@ -62,7 +71,7 @@ def robust_cv(duration_s: np.ndarray) -> float:
 
 
 def robust_cv_interval(duration_s: np.ndarray, error_s: np.ndarray, *, seed: int) -> tuple[float, float]:
-    """Return bounds of the robust CV that the tests would show under an instrument without noise.
+    """Bound the robust CV that the tests would show under an instrument without noise.
 
     Noise of the instrument widens the spread of the durations: each resample adds it once more, and what it adds to the
     robust CV on average is taken off both bounds.
@@ -89,20 +98,40 @@ def robust_cv_interval(duration_s: np.ndarray, error_s: np.ndarray, *, seed: int
 
 
 def usable_mean(duration_s: np.ndarray, status: np.ndarray) -> np.ndarray:
-    """float[k]: mean seconds of each test over references with a recorded run or timeout; NaN where there is none."""
+    """Average the durations of each test over references with a recorded run or timeout.
+
+    Args:
+      duration_s: float[k, h]; seconds.
+      status: int8[k, h]; values of `Status`.
+
+    Returns:
+      float[k]; seconds, NaN for a test without any such reference.
+    """
     is_usable = np.isin(status, (Status.SUCCESS, Status.TIMEOUT))
     count, total = is_usable.sum(axis=1), np.where(is_usable, duration_s, 0).sum(axis=1)
     return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
 
 
 def mean_durations(problem: Problem, kinds: Collection[int]) -> np.ndarray:
-    """float[k]: mean stored seconds of each test of the kinds; a timeout counts the cap, NaN where nothing ran."""
+    """Average the stored durations of each test of some kinds over references.
+
+    Args:
+      problem: with timings.
+      kinds: values of `TestKind`.
+
+    Returns:
+      float[n] for the n tests of these kinds; seconds, a timeout counts the cap, NaN where nothing ran.
+    """
     rows = _rows(problem, kinds)
     return usable_mean(rows.duration_s, rows.status)
 
 
 def mean_errors(problem: Problem, kinds: Collection[int]) -> np.ndarray:
-    """float[k]: standard error of `mean_durations` from the stored deviations and numbers of runs; 0 where unknown."""
+    """Estimate the standard error of `mean_durations` from stored deviations and numbers of runs.
+
+    Returns:
+      float[n] for the n tests of these kinds; seconds, 0 where no deviation is known.
+    """
     rows = _rows(problem, kinds)
     is_usable = np.isin(rows.status, (Status.SUCCESS, Status.TIMEOUT))
     variance = np.where(is_usable, np.square(rows.std_s, dtype=float) / np.maximum(rows.runs, 1), 0).sum(axis=1)
@@ -110,14 +139,26 @@ def mean_errors(problem: Problem, kinds: Collection[int]) -> np.ndarray:
 
 
 def length_r(problem: Problem, kinds: Collection[int]) -> float:
-    """Pearson correlation of characters (input plus output) and mean duration over tests; 0 where undefined."""
+    """Correlate characters (input plus output) and mean duration over the tests of some kinds.
+
+    Returns:
+      Pearson correlation in [-1, 1]; 0 where it is undefined.
+    """
     tests = [problem.tests[k] for k in tests_of(problem, kinds)]
     characters = np.array([len(test.input) + len(test.output or "") for test in tests], float)
     return pearson(characters, mean_durations(problem, kinds))
 
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float:
-    """Pearson correlation over the pairs that are finite; 0 for fewer than two pairs or a constant side."""
+    """Compute the Pearson correlation over the pairs in which both values are finite.
+
+    Args:
+      x: float[n].
+      y: float[n].
+
+    Returns:
+      A number in [-1, 1]; 0 for fewer than two such pairs or a constant side.
+    """
     known = np.isfinite(x) & np.isfinite(y)
     x, y = x[known], y[known]
     if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
@@ -126,7 +167,7 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def tests_of(problem: Problem, kinds: Collection[int]) -> list[int]:
-    """Indices of the tests of the kinds."""
+    """Return the indices of the tests of some kinds, in order."""
     return [k for k, test in enumerate(problem.tests) if test.kind in kinds]
 
 

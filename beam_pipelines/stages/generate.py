@@ -28,7 +28,15 @@ from sandbox.client import checker_named
 
 @dataclasses.dataclass(frozen=True)
 class GenerationCampaign:
-    """What a campaign may use: paper defaults are 5 calls, 10 attempts, 10 verifying solutions."""
+    """What a round of test generation may spend.
+
+    Attributes:
+      thresholds: of the round; they name it and its kind of tests.
+      calls: rounds of all methods of a generator (paper: 5).
+      attempts: generators that are tried for a problem at most (paper: 10).
+      verifiers: correct solutions that vote at most (paper: 10).
+      seed: of calls and pools.
+    """
 
     thresholds: Thresholds
     calls: int
@@ -38,6 +46,7 @@ class GenerationCampaign:
 
 
 def generate_stage(connection: Connection, campaign: GenerationCampaign) -> Stage:
+    """Make the stage that generates the tests of a campaign."""
     return Stage(
         campaign.thresholds.stage_name("generate"),
         functools.partial(generate_tests, campaign=campaign),
@@ -46,10 +55,18 @@ def generate_stage(connection: Connection, campaign: GenerationCampaign) -> Stag
 
 
 def generate_tests(problem: Problem, session: SandboxSession, *, campaign: GenerationCampaign) -> Problem:
-    """The problem with the tests of all accepted attempts and their executions; never rejects.
+    """Add the tests of all accepted attempts, with their executions; never rejects.
 
     The trace counts attempts, accepted ones and, by reason, those that were turned down, and how the pass rates of
     correct and incorrect solutions changed before any filter saw the new tests.
+
+    Args:
+      problem: with executions on all its tests.
+      session: the sandbox.
+      campaign: what may be spent.
+
+    Raises:
+      InvalidRequestError: the sandbox does not know the problem's checker.
     """
     stage_name = campaign.thresholds.stage_name("generate")
     outcomes: Counter[str] = Counter()
@@ -79,7 +96,18 @@ def campaign_generators(problem: Problem, campaign: GenerationCampaign) -> list[
 def try_generator(
     problem: Problem, session: SandboxSession, *, generator: Generator, campaign: GenerationCampaign, index: int
 ) -> Problem | str:
-    """The problem with this generator's tests added, or the reason why there are none."""
+    """Add the tests of one generator, or say why it gives none.
+
+    Args:
+      problem: with executions on all its tests.
+      session: the sandbox.
+      generator: the untrusted generator.
+      campaign: what may be spent.
+      index: number of the attempt; the seed does not depend on it.
+
+    Returns:
+      The problem with new tests and executions, or a reason in one word.
+    """
     methods = CAMPAIGN_METHODS[campaign.thresholds.name]
     seed = _seed(campaign.seed, problem.id, generator.id, campaign.thresholds.name)
     inputs = draw_inputs(session, generator, methods, calls=campaign.calls, seed=seed)
@@ -99,13 +127,13 @@ def try_generator(
 
 
 def new_inputs(problem: Problem, inputs: Sequence[str]) -> list[str]:
-    """Inputs that neither the suite nor an earlier call has, in order: a repeated test says nothing new."""
+    """Return the inputs that neither the suite nor an earlier call has, in order: a repeated test says nothing new."""
     known = {test.input for test in problem.tests}
     return [text for text in dict.fromkeys(inputs) if text not in known]
 
 
 def verification_pool(problem: Problem, size: int, *, seed: int) -> list[int]:
-    """Up to `size` correct solutions that vote, drawn by the seed, as indices into the solutions."""
+    """Draw up to `size` correct solutions that vote, as sorted indices into the problem's solutions."""
     columns = [s for s, one in enumerate(problem.solutions) if one.label is Label.CORRECT]
     columns.sort(key=lambda s: hashlib.sha256(f"{seed}/{problem.solutions[s].id}".encode()).digest())
     return sorted(columns[:size])
@@ -121,7 +149,7 @@ def _verified(
     vote: Vote,
     campaign: GenerationCampaign,
 ) -> Problem | str:
-    """Runs one agreeing solution once more, and everyone who still has no execution on the accepted tests."""
+    """Run one agreeing solution once more, and run every solution that still lacks executions on the accepted tests."""
     fastest = min(vote.agreeing, key=lambda one: runs.executions.wall_s[:, one].sum())
     rest = [s for s in _undecided(problem, campaign) if s not in pool]
     asked = [problem.solutions[s] for s in (pool[fastest], *rest)]
@@ -141,7 +169,7 @@ def _verified(
 
 
 def _undecided(problem: Problem, campaign: GenerationCampaign) -> list[int]:
-    """Solutions that have to run on new tests: correct ones, and incorrect ones that original tests let through.
+    """Return the solutions that have to run on new tests: correct ones, and incorrect ones that pass the original tests.
 
     No filter removes original tests, so what fails them needs no further evidence.
     """

@@ -16,6 +16,7 @@ NAME = "labels"
 
 
 def labels_stage(*, max_solutions: int, max_original_tests: int, min_incorrect: int, seed: int) -> Stage:
+    """Make the stage that requires both labels."""
     decide = functools.partial(
         require_both_labels,
         max_solutions=max_solutions,
@@ -29,10 +30,21 @@ def labels_stage(*, max_solutions: int, max_original_tests: int, min_incorrect: 
 def require_both_labels(
     problem: Problem, *, max_solutions: int = 0, max_original_tests: int = 0, min_incorrect: int = 1, seed: int = 0
 ) -> Problem | Rejection:
-    """Keeps problems with correct and incorrect solutions and with tests; 0 means no cap.
+    """Keep a problem that has correct solutions, incorrect solutions and tests.
 
     A caller who has less time than the paper may cap solutions (of each label, chosen by the seed) and original tests
     (the first ones: public before private before generated).
+
+    Args:
+      problem: as its source gives it; Python 2 programs are dropped.
+      max_solutions: solutions kept of each label; 0 for all.
+      max_original_tests: tests kept; 0 for all.
+      min_incorrect: 0 where a problem without incorrect solutions is welcome too.
+      seed: chooses the solutions.
+
+    Returns:
+      The problem, or a rejection as `only_python2`, `no_solutions`, `correct_only`, `incorrect_only` or
+      `no_original_tests`.
     """
     python2 = [one for one in problem.solutions if one.language == "python3" and is_python2(one.program)]
     usable = tuple(one for one in problem.solutions if one not in python2)

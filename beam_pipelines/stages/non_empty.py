@@ -8,10 +8,12 @@ NAME = "non_empty"
 
 
 def non_empty_stage() -> Stage:
+    """Make the stage that requires generated tests of both kinds."""
     return Stage(NAME, require_generated_tests)
 
 
 def require_generated_tests(problem: Problem) -> Problem | Rejection:
+    """Reject a problem without generated correctness tests or without optimization tests."""
     kinds = {test.kind for test in problem.tests}
     if TestKind.ADDED not in kinds:
         return rejection_of(problem, NAME, reason="no_correctness_tests")

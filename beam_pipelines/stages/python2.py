@@ -18,10 +18,11 @@ PYTHON2_NAMES = re.compile(r"\b(raw_input|xrange|unichr|basestring)\s*\(|\.(iter
 
 
 def is_python2(program: str) -> bool:
-    """True for a program that Python 3 cannot parse and Python 2 syntax explains, or that uses Python 2's own names.
+    """Tell whether a program is written in Python 2.
 
-    A name counts only where the program does not define it itself (`xrange = range`). A program that neither version
-    explains is not Python 2: it has a syntax error, and execution will say so.
+    It is where Python 3 cannot parse it and Python 2 syntax explains why, or where it uses Python 2's own names. A name
+    counts only where the program does not define it itself (`xrange = range`). A program that neither version explains
+    is not Python 2: it has a syntax error, and execution will say so.
     """
     if not _parses(program):
         return bool(PYTHON2_SYNTAX.search(program))

@@ -21,7 +21,13 @@ CHECKPOINT_AFTER_S = 60.0
 
 
 def with_spent(outcome: Problem | Rejection, stage: str, *, spent: sandbox_session.Spent) -> Problem | Rejection:
-    """The outcome with what the sandbox did for it in the trace, whichever runner counts or does not."""
+    """Add to an outcome's trace what the sandbox did for it, so that costs need no counters of a runner.
+
+    Args:
+      outcome: of the stage; a problem's last line of the trace is this stage's.
+      stage: the stage's name.
+      spent: by the sandbox for this problem in this stage.
+    """
     notes = tuple(dataclasses.asdict(spent).items())
     if isinstance(outcome, Rejection):
         return dataclasses.replace(outcome, trace=(*outcome.trace, StageCount(stage, 0, 0, 0, notes)))
@@ -30,7 +36,7 @@ def with_spent(outcome: Problem | Rejection, stage: str, *, spent: sandbox_sessi
 
 
 class Stage(beam.PTransform):
-    """Problems in; kept problems and, under the tag `rejected`, rejections with their reasons out."""
+    """A named transform: problems in; kept problems and, under the tag `rejected`, rejections out."""
 
     def __init__(self, name: str, decide: Decision, *, connection: sandbox_session.Connection | None = None) -> None:
         super().__init__(label=name)
@@ -49,6 +55,8 @@ class Stage(beam.PTransform):
 
 
 class _Apply(beam.DoFn):
+    """Applies a stage's decision to each problem, with counters, progress and checkpoints."""
+
     def __init__(self, name: str, decide: Decision, connection: sandbox_session.Connection | None) -> None:
         self._name = name
         self._decide = decide
@@ -74,7 +82,7 @@ class _Apply(beam.DoFn):
             yield beam.pvalue.TaggedOutput(REJECTED, outcome)
 
     def _outcome(self, problem: Problem) -> Problem | Rejection:
-        """What the stage decides, or decided in an earlier try that took long enough to be kept."""
+        """Return what the stage decides, or what an earlier try decided that took long enough to be kept."""
         checkpoints = self._connection.checkpoints if self._connection and problem.key else ""
         if checkpoints and (kept := storage.read_checkpoint(problem, directory=checkpoints, stage=self._name)):
             return kept

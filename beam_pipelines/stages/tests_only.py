@@ -18,11 +18,20 @@ EVALUATION = "evaluation"
 
 
 def tests_only_stage(*, max_original_tests: int) -> Stage:
+    """Make the stage that keeps statements and tests alone."""
     return Stage(NAME, functools.partial(keep_tests_only, max_original_tests=max_original_tests))
 
 
 def keep_tests_only(problem: Problem, *, max_original_tests: int = 0) -> Problem | Rejection:
-    """Return the problem with its first tests (0: all of them) and without solutions; rejects one without tests."""
+    """Drop the solutions and generators of a problem and put it into the evaluation split.
+
+    Args:
+      problem: as its source gives it.
+      max_original_tests: tests kept, the first ones; 0 for all.
+
+    Returns:
+      The problem with timings [k, 0], or a rejection as `no_original_tests`.
+    """
     if not problem.tests:
         return rejection_of(problem, NAME, reason="no_original_tests")
     tests = problem.tests[: max_original_tests or None]

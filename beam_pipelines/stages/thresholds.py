@@ -8,7 +8,22 @@ from optimrl_jax.arrays import TestKind
 
 @dataclasses.dataclass(frozen=True)
 class Thresholds:
-    """Shares are in [0, 1] and exceeded strictly; caps are shares of the generated tests that a filter sees."""
+    """Limits of one round of filtering; shares are in [0, 1] and exceeded strictly.
+
+    Attributes:
+      name: of the round.
+      kind: value of `TestKind` of its generated tests.
+      min_correct: correct solutions that must be left of a problem.
+      min_incorrect: incorrect solutions that must be left of a problem.
+      max_correct_drop: share of correct solutions that may fail the suite.
+      max_false_positive: share of incorrect solutions that may pass it; 1 for no such gate.
+      timeout_share: share of correct solutions above which a test times out too often.
+      timeout_is_success: whether a timeout on an optimization test counts as passed.
+      timeout_removal_cap: share of the generated tests it sees that the timeout filter may remove.
+      failure_share: share of correct solutions above which a test is failed too often.
+      failure_removal_cap: share of the generated tests it sees that the failure filter may remove.
+      reclassifies_incorrect: whether incorrect solutions that pass the suite leave the pool.
+    """
 
     name: str
     kind: int
@@ -24,7 +39,7 @@ class Thresholds:
     reclassifies_incorrect: bool
 
     def stage_name(self, step: str) -> str:
-        """The name of a stage of this round, such as `classify_correctness`."""
+        """Return the name of a stage of this round, such as `classify_correctness`."""
         return f"{step}_{self.name}"
 
 
@@ -60,7 +75,10 @@ OPTIMIZATION = Thresholds(
 
 
 def with_gates(options: BuildOptions) -> tuple[Thresholds, Thresholds]:
-    """Return the thresholds of both rounds with the gates that a build asks for; its defaults are the paper's."""
+    """Return the thresholds of the correctness and optimization rounds with the gates that a build asks for.
+
+    The defaults of `BuildOptions` leave them as the paper has them.
+    """
     correctness = dataclasses.replace(
         CORRECTNESS,
         min_correct=options.min_correct,

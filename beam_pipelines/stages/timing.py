@@ -24,13 +24,25 @@ FIRST_ROUND = 2  # rounds 0 and 1 are the executions of generation and of its ve
 
 
 def timing_stage(connection: Connection, *, repeats: int, cap_s: float, seed: int) -> Stage:
+    """Make the stage that measures reference durations."""
     return Stage(
         NAME, functools.partial(measure_durations, repeats=repeats, cap_s=cap_s, seed=seed), connection=connection
     )
 
 
 def measure_durations(problem: Problem, session: SandboxSession, *, repeats: int, cap_s: float, seed: int) -> Problem:
-    """The problem with timings of its correct solutions on all its tests; drops the executions they came from."""
+    """Measure the durations of the correct solutions on all tests, and drop the executions they come from.
+
+    Args:
+      problem: with executions on all its tests; they are the first round.
+      session: the sandbox.
+      repeats: rounds on optimization tests, the first one included.
+      cap_s: limit of one execution, seconds; what a timeout is stored as.
+      seed: of the order of each round.
+
+    Returns:
+      The problem with timings [k, h] and without executions.
+    """
     first = problem.executed.take(np.flatnonzero(verdicts.is_label(problem, Label.CORRECT)).tolist(), axis=1)
     optimization = tests_of(problem, {TestKind.OPTIMIZATION})
     again = [_round(problem, session, rows=optimization, index=index, seed=seed) for index in range(repeats - 1)]
@@ -44,7 +56,7 @@ def measure_durations(problem: Problem, session: SandboxSession, *, repeats: int
 
 
 def _round(problem: Problem, session: SandboxSession, *, rows: list[int], index: int, seed: int) -> matrices.Executions:
-    """One more measurement of all correct solutions on the optimization tests; other tests stay unknown."""
+    """Measure all correct solutions on the optimization tests once more; other tests stay unknown."""
     order = list(range(len(problem.correct)))
     random.Random(f"{seed}/{problem.id}/{index}").shuffle(order)
     solutions = [problem.correct[h] for h in order]

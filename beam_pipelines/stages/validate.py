@@ -14,6 +14,7 @@ NAME = "validate"
 
 
 def validate_stage(connection: Connection, *, min_correct: int, min_incorrect: int) -> Stage:
+    """Make the stage that runs the original tests again."""
     decide = functools.partial(validate, min_correct=min_correct, min_incorrect=min_incorrect)
     return Stage(NAME, decide, connection=connection)
 
@@ -21,7 +22,17 @@ def validate_stage(connection: Connection, *, min_correct: int, min_incorrect: i
 def validate(
     problem: Problem, session: SandboxSession, *, min_correct: int, min_incorrect: int = 1
 ) -> Problem | Rejection:
-    """Runs every solution on the original tests and lets `confirmed` decide."""
+    """Run every solution on the original tests and let `confirm_labels` decide.
+
+    Args:
+      problem: with both labels and original tests only.
+      session: the sandbox.
+      min_correct: correct solutions that have to pass.
+      min_incorrect: 0 where a problem without incorrect solutions is welcome too.
+
+    Raises:
+      InvalidRequestError: the sandbox does not know the checker or a language.
+    """
     runs = session.run(problem.solutions, problem.tests, checker=problem.checker, stops_early=True)
     ran = dataclasses.replace(problem, executions=runs.executions)
     return confirm_labels(ran, min_correct=min_correct, min_incorrect=min_incorrect)
@@ -34,6 +45,14 @@ def confirm_labels(problem: Problem, *, min_correct: int, min_incorrect: int = 1
     whatever they did (those that pass are the false positives that stronger tests must expose). A solution that a fault
     of the sandbox left undecided leaves the pool, and so does an incorrect program that does not compile: every suite
     would turn it down, so that it controls nothing.
+
+    Args:
+      problem: with executions on the original tests.
+      min_correct: correct solutions that have to be left.
+      min_incorrect: 0 where a problem without incorrect solutions is welcome too.
+
+    Returns:
+      The problem, or a rejection as `few_confirmed_correct` or `no_incorrect_left`.
     """
     passes, fails = verdicts.passes_all_tests(problem), verdicts.fails_a_test(problem)
     is_correct = verdicts.is_label(problem, Label.CORRECT)

@@ -17,37 +17,54 @@ EXCERPT_CHARACTERS = 200
 
 
 def is_timeout(executions: Executions) -> np.ndarray:
-    """bool[k, s]"""
+    """Return where a program ran out of time, as bool[k, s]."""
     return executions.status == Status.TIMEOUT
 
 
 def is_failure(executions: Executions) -> np.ndarray:
-    """bool[k, s]: crashes, broken limits and wrong outputs, but neither syntax errors nor timeouts.
+    """Return where a program failed by its own fault, as bool[k, s].
 
-    App. B.5, "Implementation invariants".
+    App. B.5, "Implementation invariants": crashes, broken limits and wrong outputs, but neither syntax errors nor
+    timeouts.
     """
     return (executions.status == Status.FAILURE) & (executions.verdict != verdict_code(Verdict.COMPILE_ERROR))
 
 
 def is_decided(executions: Executions) -> np.ndarray:
-    """bool[k, s]: the program ran and the sandbox did not fail."""
+    """Return where a program ran and the sandbox did not fail, as bool[k, s]."""
     return ~np.isin(executions.status, (Status.NOT_RUN, Status.FAULT))
 
 
 def passes_all_tests(problem: Problem, *, tolerates_timeouts: bool = False) -> np.ndarray:
-    """bool[s]: solutions that succeed on every test; where asked for, a timeout on an optimization test passes too."""
+    """Return which solutions succeed on every test.
+
+    Args:
+      problem: with executions.
+      tolerates_timeouts: whether a timeout on an optimization test passes too.
+
+    Returns:
+      bool[s].
+    """
     return np.asarray(_tolerated(problem, tolerates_timeouts=tolerates_timeouts).all(axis=0))
 
 
 def fails_a_test(problem: Problem, *, tolerates_timeouts: bool = False) -> np.ndarray:
-    """bool[s]: solutions that fail some test by their own fault; the others pass, or nobody can tell."""
+    """Return which solutions fail some test by their own fault; for those that neither pass nor fail nobody can tell.
+
+    Args:
+      problem: with executions.
+      tolerates_timeouts: whether a timeout on an optimization test passes too.
+
+    Returns:
+      bool[s].
+    """
     executions = problem.executed
     is_against = is_decided(executions) & ~_tolerated(problem, tolerates_timeouts=tolerates_timeouts)
     return np.asarray(is_against.any(axis=0))
 
 
 def does_not_compile(problem: Problem) -> np.ndarray:
-    """bool[s]: solutions that no test ever ran: what they fail says nothing about the tests."""
+    """Return which solutions do not compile, as bool[s]: what these fail says nothing about the tests."""
     return (problem.executed.verdict == verdict_code(Verdict.COMPILE_ERROR)).any(axis=0)
 
 
@@ -60,26 +77,38 @@ def _tolerated(problem: Problem, *, tolerates_timeouts: bool) -> np.ndarray:
 
 
 def is_kind(problem: Problem, *kinds: int) -> np.ndarray:
-    """bool[k]: tests of the kinds."""
+    """Return which tests are of one of the kinds, as bool[k]."""
     return np.isin([test.kind for test in problem.tests], kinds)
 
 
 def is_label(problem: Problem, label: Label) -> np.ndarray:
-    """bool[s]: solutions of the label."""
+    """Return which solutions carry the label, as bool[s]."""
     return np.array([solution.label is label for solution in problem.solutions], bool)
 
 
 def share_of_correct(problem: Problem, events: np.ndarray) -> np.ndarray:
-    """float[k]: share of the correct solutions with a decided execution that have the event; 0 where none has one."""
+    """Return for each test the share of correct solutions that have an event.
+
+    Args:
+      problem: with executions.
+      events: bool[k, s].
+
+    Returns:
+      float[k], over the correct solutions with a decided execution on the test; 0 where none has one.
+    """
     counted = is_decided(problem.executed) & is_label(problem, Label.CORRECT)
     return (events & counted).sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
 
 
 def solution_pass_rates(problem: Problem, *, when: str) -> dict[str, float]:
-    """Shares of correct and of incorrect solutions that pass every test, named for the trace.
+    """Return the shares of correct and of incorrect solutions that pass every test, named for the trace.
 
     App. B, "Correctness-test filtering": the pass rates before and after. Undecided solutions are left out; 0 where
     nobody is left.
+
+    Args:
+      problem: with executions.
+      when: ends the names: `LABEL_pass_rate_WHEN`.
     """
     passes, fails = passes_all_tests(problem), fails_a_test(problem)
     rates = {}
@@ -90,10 +119,15 @@ def solution_pass_rates(problem: Problem, *, when: str) -> dict[str, float]:
 
 
 def count_statuses(problem: Problem, kind: int, *, when: str) -> dict[str, float]:
-    """Executions by status of correct and of incorrect solutions on the tests of a kind, named for the trace.
+    """Count executions by label and status on the tests of a kind, named for the trace.
 
     App. B, "50-problem diagnostics", Figures 18 and 19. Incorrect solutions that original tests turn down do not run on
     generated ones.
+
+    Args:
+      problem: with executions.
+      kind: a value of `TestKind`.
+      when: ends the names: `LABEL_STATUS_WHEN`.
     """
     rows = problem.executed.status[is_kind(problem, kind)]
     return {
@@ -105,7 +139,14 @@ def count_statuses(problem: Problem, kind: int, *, when: str) -> dict[str, float
 
 
 def review_tests(problem: Problem, tests: Sequence[int], *, stage: str, reason: str) -> tuple[ReviewCase, ...]:
-    """A case for review for each of the tests, with the first correct solutions that do not succeed on it."""
+    """Describe each of some tests for review, with the first correct solutions that do not succeed on it.
+
+    Args:
+      problem: with executions.
+      tests: indices of the tests.
+      stage: the stage that decides.
+      reason: why they go.
+    """
     executions = problem.executed
     is_against = is_decided(executions) & (executions.status != Status.SUCCESS) & is_label(problem, Label.CORRECT)
     return tuple(
@@ -117,7 +158,13 @@ def review_tests(problem: Problem, tests: Sequence[int], *, stage: str, reason: 
 
 
 def review_solutions(problem: Problem, leaves: np.ndarray, *, stage: str) -> tuple[ReviewCase, ...]:
-    """A case for review for each solution that leaves its label, with the first test that it does not pass."""
+    """Describe the first solutions that lose their label, each with the first test that it does not pass.
+
+    Args:
+      problem: with executions.
+      leaves: bool[s]; solutions that lose their label.
+      stage: the stage that decides.
+    """
     executions = problem.executed
     is_against = is_decided(executions) & (executions.status != Status.SUCCESS)
     cases = []
@@ -135,7 +182,7 @@ def review_solutions(problem: Problem, leaves: np.ndarray, *, stage: str) -> tup
 
 
 def excerpt(test: Test) -> str:
-    """Origin of a test and the beginning of its input."""
+    """Return the origin of a test and the beginning of its input."""
     return f"{test.origin}: {test.input[:EXCERPT_CHARACTERS]}"
 
 
