@@ -131,12 +131,10 @@ def finish_dataset(
     """Write the dataset, its manifest and its card, and return the summary's entries about it.
 
     Args:
-      options: of the build.
-      records: all problems and rejections without their texts and timings; at least one is a problem.
-      splits: problem id -> split.
+      options, inputs: as for `build`.
+      records, splits: all records without their bulk, at least one a problem; problem id -> split.
       work: directory above that of the complete records.
-      inputs: SHA-256 of every input file by name.
-      host: load of the host before the build.
+      host: its load before the build.
     """
     output = pathlib.Path(options.output)
     kept = [record for record in records if isinstance(record, Problem)]

@@ -15,10 +15,20 @@ OUTPUT_BYTES = 2 * harness.MAX_INPUT_CHARACTERS + (1 << 20)
 def draw_inputs(
     session: SandboxSession, generator: Generator, methods: Sequence[str], *, calls: int, seed: int
 ) -> tuple[str, ...] | str:
-    """Return what the generator's methods gave in `calls` rounds of `methods`; a text says why there is nothing.
+    """Draw inputs from a generator: `calls` rounds of its methods, each call a run of its own.
 
-    App. B.4, Table 11: the schedule of one attempt. Every call is a run of its own, with the limits of one run: large
-    inputs do not share an output, and slow methods no time.
+    App. B.4, Table 11: the schedule of one attempt. Every call has the limits of one run: large inputs do not share an
+    output, and slow methods no time.
+
+    Args:
+      session: the sandbox.
+      generator: the untrusted generator.
+      methods: the methods of one round, in order.
+      calls: rounds of all methods.
+      seed: of the first call; every further call has the next one.
+
+    Returns:
+      The inputs in order of the calls, or the reason, in one word, why the first call that failed gave none.
     """
     programs = [
         harness.wrapper_program(generator, methods, calls=calls, seed=seed, only=number)

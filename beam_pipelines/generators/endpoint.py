@@ -29,8 +29,18 @@ class RefusedRequestError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-    """Where to ask and how: `interval_s` is the time between the starts of two requests, `pause_s` the first pause
-    before a retry, doubled from retry to retry unless the endpoint names one.
+    """Where to ask for completions, and how.
+
+    Attributes:
+      url: address up to `/v1`.
+      model: name of the model.
+      key: bearer token; empty for none.
+      temperature: of sampling.
+      max_tokens: length of a completion at most.
+      retries: of a request that fails for a while.
+      interval_s: time between the starts of two requests, seconds.
+      pause_s: pause before the first retry, seconds; doubled from retry to retry unless the endpoint names one.
+      timeout_s: limit of each network operation of a request, seconds.
     """
 
     url: str
@@ -45,7 +55,7 @@ class Endpoint:
 
 
 class ChatClient:
-    """One HTTP client and the rate limit that all its callers share; safe to use from several threads."""
+    """An HTTP client with one rate limit for all its callers; safe to use from several threads."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -55,14 +65,21 @@ class ChatClient:
         self._next_start = 0.0
 
     def close(self) -> None:
+        """Close the connections."""
         self._client.close()
 
     def complete(self, prompt: str, *, seed: int) -> str:
-        """The text of one completion.
+        """Ask for one completion, again and again if need be, and return its text.
 
-        Raises Garbage where the last answer was no completion, Refused where this one request cannot be answered, and
-        UserError where the endpoint answers nobody, stays overloaded or cannot be reached: a caller then stops, and
-        goes on later from what it stored.
+        Args:
+          prompt: the only message of the conversation.
+          seed: passed on to the endpoint, which may ignore it.
+
+        Raises:
+          GarbledAnswerError: the last answer was no completion.
+          RefusedRequestError: this one request cannot be answered.
+          UserError: the endpoint answers nobody, stays overloaded or cannot be reached. A caller then stops, and goes
+            on later from what it stored.
         """
         failure: Exception | None = None
         for attempt in range(self._endpoint.retries + 1):

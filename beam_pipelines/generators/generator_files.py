@@ -18,14 +18,29 @@ Generators = Mapping[str, tuple[Generator, ...]]
 
 
 def add_generators(problem: Problem, known: Generators) -> Problem:
-    """The problem with the generators that the file has for it after its own."""
+    """Append to a problem's own generators those that a file has for it.
+
+    Args:
+      problem: any problem; not changed.
+      known: as `read_generators` returns it; names may lack the source in front of the id.
+    """
     more = known.get(problem.id) or known.get(problem.id.partition("/")[2], ())
     return dataclasses.replace(problem, generators=problem.generators + more) if more else problem
 
 
 @functools.lru_cache(maxsize=1)
 def read_generators(path: str) -> Generators:
-    """Generators by problem name; raises UserError where the file is something else. An empty path has none."""
+    """Read the generators of a JSON or JSON Lines file; the last file read is cached.
+
+    Args:
+      path: the file; empty for no generators.
+
+    Returns:
+      Name of the problem -> its generators, in the order of the file.
+
+    Raises:
+      UserError: the file is not there or holds something else.
+    """
     if not path:
         return {}
     file = existing_path(path, "--generators")

@@ -26,10 +26,14 @@ CLASS = "class InputGenerator"
 
 
 def generator_prompt(problem: Problem, *, seed: int) -> str:
-    """Return the statement in full and one correct Python 3 solution, which the seed draws.
+    """Write the prompt: the statement in full and one correct Python 3 solution.
+
+    Args:
+      problem: the problem that needs inputs.
+      seed: draws the solution.
 
     Raises:
-      ValueError: there is no such solution to show.
+      ValueError: the problem has no such solution to show.
     """
     shown = shown_solutions(problem)
     if not shown:
@@ -44,7 +48,14 @@ def shown_solutions(problem: Problem) -> list[Solution]:
 
 
 def generator_program_of(completion: str) -> str | None:
-    """The last code block with the class in it, or the whole text where it has no blocks; None without the class."""
+    """Extract the generator's program from a completion.
+
+    Args:
+      completion: text of the model's answer.
+
+    Returns:
+      The last code block with the class in it, or the whole text where it has no blocks; None without the class.
+    """
     blocks = _BLOCK.findall(completion) or [completion]
     programs = [block for block in blocks if CLASS in block]
     return programs[-1].strip() + "\n" if programs else None

@@ -71,7 +71,7 @@ _SEED = re.compile(r"\{seed(?::(\d+))?\}")
 def wrapper_program(
     generator: Generator, methods: Sequence[str], *, calls: int, seed: int, only: int | None = None
 ) -> str:
-    """Return the source of a program that prints inputs as a JSON list; the seed decides all of them.
+    """Write the program that runs a generator and prints its inputs as one JSON list.
 
     Args:
       generator: the untrusted source.
@@ -79,6 +79,9 @@ def wrapper_program(
       calls: rounds of all methods.
       seed: of the first call; every further call has the next one.
       only: the number of the one call to make, below calls x methods; None for all of them.
+
+    Returns:
+      Python source that needs nothing but the sandbox's interpreter; the seed decides all inputs.
     """
     first, last = (0, calls * len(methods)) if only is None else (only, only + 1)
     if generator.commands:
@@ -88,10 +91,16 @@ def wrapper_program(
 
 
 def choose_commands(generator: Generator, methods: Sequence[str], *, calls: int, seed: int) -> list[list[str]]:
-    """Return what `sys.argv` is for each of calls x methods calls of a generator with commands.
+    """Return `sys.argv` for each of calls x methods calls of a generator with commands.
 
     Packages list their commands from small inputs to large ones. A campaign takes them one after the other and then
     from the beginning again, with other seeds; one that asks for large cases begins with the last one.
+
+    Args:
+      generator: has at least one command.
+      methods: the methods that the commands replace.
+      calls: rounds of all methods.
+      seed: replaces `{seed}` in the first call; every further call has the next one.
     """
     commands = list(generator.commands)
     if "generate_large_cases" in methods:
@@ -117,7 +126,15 @@ def _split_command(text: str) -> list[str]:
 
 
 def parse_inputs(output: str | None, *, expected: int) -> tuple[str, ...] | str:
-    """Return the inputs that a wrapper printed, or the reason why they cannot be used."""
+    """Parse what a wrapper printed.
+
+    Args:
+      output: standard output; None for none.
+      expected: how many inputs there have to be.
+
+    Returns:
+      The inputs, each ended by a newline, or the reason, in one word, why they cannot be used.
+    """
     try:
         inputs = json.loads(output or "")
     except (ValueError, RecursionError):
@@ -134,7 +151,7 @@ def parse_inputs(output: str | None, *, expected: int) -> tuple[str, ...] | str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be stored: lone surrogates, which JSON can spell and programs can print, cannot."""
+    """Tell whether a text can be stored: lone surrogates, which JSON can spell and programs can print, cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

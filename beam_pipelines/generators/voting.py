@@ -24,14 +24,26 @@ OutputList = tuple[str | None, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Vote:
-    """The outputs that most solutions support, and who supports them (indices into the pool)."""
+    """The winning output list and its supporters.
+
+    Attributes:
+      outputs: one tidied output for each input.
+      agreeing: the solutions that support them, as indices into the pool.
+    """
 
     outputs: tuple[str, ...]
     agreeing: tuple[int, ...]
 
 
 def successful_outputs(runs: Runs) -> tuple[OutputList, ...]:
-    """Return each solution's outputs; None for every run that did not succeed, or printed what cannot be stored."""
+    """Return each solution's outputs, None for every run that failed or printed what cannot be stored.
+
+    Args:
+      runs: executions [k, s] of a pool, with outputs.
+
+    Returns:
+      s lists of k outputs.
+    """
     succeeded = runs.executions.status == Status.SUCCESS
     return tuple(
         tuple(text if succeeded[k, s] and is_unicode(text or "") else None for k, text in enumerate(row))
@@ -75,7 +87,16 @@ def find_consensus(outputs: Sequence[OutputList], checker: Checker) -> Vote | No
 
 
 def judge_pool(runs: Runs, vote: Vote, checker: Checker) -> Executions:
-    """Return the pool's executions with a wrong output where a success disagrees with the vote."""
+    """Turn successes that disagree with the vote into wrong outputs.
+
+    Args:
+      runs: executions [k, s] of the pool on the new inputs, with outputs.
+      vote: the outputs that won.
+      checker: whether (expected, produced) agree.
+
+    Returns:
+      Executions [k, s]; `runs` is not changed.
+    """
     verdict = runs.executions.verdict.copy()
     for k, s in np.argwhere(runs.executions.status == Status.SUCCESS):
         if not outputs_agree(checker, vote.outputs[k], tidy_output(runs.outputs[s][k] or "", checker)):
@@ -84,14 +105,26 @@ def judge_pool(runs: Runs, vote: Vote, checker: Checker) -> Executions:
 
 
 def outputs_agree(checker: Checker, expected: str, produced: str) -> bool:
-    """Whether the checker accepts an output; equal texts need no look at their words, unless one may be "nan"."""
+    """Tell whether the checker accepts an output.
+
+    Equal texts are accepted without asking it, unless a word in them may be "nan", which equals nothing.
+
+    Args:
+      checker: whether (expected, produced) agree.
+      expected: the output that is right.
+      produced: the output in question.
+    """
     return (expected == produced and "nan" not in expected.lower()) or checker(expected, produced)
 
 
 def tidy_output(output: str, checker: Checker) -> str:
-    """Return an output without trailing blanks on lines and blank lines at the end, ended by one newline.
+    """Strip blanks at the ends of lines and blank lines at the end; the result ends with one newline.
 
-    Where the checker minds what was dropped, the output stays as it is, with LF line ends.
+    Where the checker minds what would be dropped, only the line ends change, to LF.
+
+    Args:
+      output: what a program printed.
+      checker: whether (expected, produced) agree.
     """
     plain = output.replace("\r\n", "\n")
     # Asked of a small text: what a checker thinks of white space does not depend on the output.

@@ -23,7 +23,15 @@ TOP = 10
 
 
 def stage_notes(trace: ProblemTrace, stage: str) -> dict[str, float] | None:
-    """The figures that a stage noted for a problem, with its counts; None where the problem did not come so far."""
+    """Return what a stage noted for a problem, with the counts of what it left.
+
+    Args:
+      trace: a line of `traces.jsonl`.
+      stage: the stage's name.
+
+    Returns:
+      Name -> figure; None where the problem did not come so far.
+    """
     for step in trace["trace"]:
         if step["stage"] == stage:
             return {name: float(step.get(name, 0)) for name in ("correct", "incorrect", "tests")} | dict(step["notes"])
@@ -31,9 +39,14 @@ def stage_notes(trace: ProblemTrace, stage: str) -> dict[str, float] | None:
 
 
 def campaign_rates(traces: Sequence[ProblemTrace]) -> list[dict[str, Any]]:
-    """One row a problem of the execution-validated pool: pass rates by stage of the correctness campaign, and counts.
+    """Tabulate the execution-validated pool: one row per problem with pass rates by stage of the correctness campaign.
 
-    `has_tests` says whether any generated correctness test was accepted.
+    Args:
+      traces: of all problems that were read; those that did not reach the campaign are left out.
+
+    Returns:
+      Rows with `id`, `has_tests` (whether any generated correctness test was accepted), `LABEL_STAGE` (pass rates in
+      [0, 1], NaN where the stage did not see the problem) and the numbers of `correct` and `incorrect` solutions.
     """
     rows = []
     for trace in traces:
@@ -52,10 +65,14 @@ def campaign_rates(traces: Sequence[ProblemTrace]) -> list[dict[str, Any]]:
 
 
 def generation_table(traces: Sequence[ProblemTrace]) -> dict[str, dict[str, float]]:
-    """Test generation by campaign (App. B.4, Table 12).
+    """Tabulate test generation by campaign (App. B.4, Table 12).
 
-    Problems of the pool, those with at least one accepted set, the share of attempts that were accepted (pass@1),
-    accepted tests in all and on average over the problems that received any.
+    Args:
+      traces: of all problems that were read.
+
+    Returns:
+      Campaign -> problems of the pool, those with at least one accepted set, the share of attempts that were accepted
+      (pass@1), accepted tests in all and on average over the problems that received any.
     """
     table = {}
     for campaign in CAMPAIGNS:
@@ -75,9 +92,13 @@ def generation_table(traces: Sequence[ProblemTrace]) -> dict[str, dict[str, floa
 
 
 def attrition_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Correct-solution attrition before filtering (App. B.5, Table 14), shares in [0, 1].
+    """Tabulate correct-solution attrition before filtering (App. B.5, Table 14).
 
-    Over the problems with generated tests of `campaign_rates`.
+    Args:
+      rows: as `campaign_rates` returns them; only problems with generated tests count.
+
+    Returns:
+      Numbers of problems, and mean, median and largest drops as shares in [0, 1]; 0 where no problem lost any solution.
     """
     covered = [row for row in rows if row["has_tests"]]
     drops = np.array([row["correct_before"] - row["correct_generated"] for row in covered])
@@ -98,9 +119,14 @@ def attrition_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def false_positive_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """False-positive rates before and after generated tests (App. B.5, Figures 14 and 15), shares in [0, 1].
+    """Tabulate false-positive rates before and after generated tests (App. B.5, Figures 14 and 15).
 
-    Mean, median, problems above each limit and problems by bin of the histogram; and how many improved.
+    Args:
+      rows: as `campaign_rates` returns them; only problems with generated tests count.
+
+    Returns:
+      `before`, `generated` and `change` -> mean and median (shares in [0, 1]), problems above each limit and problems
+      by bin of the histogram; the change has no limits and bins.
     """
     covered = [row for row in rows if row["has_tests"]]
     table = {}
@@ -120,7 +146,11 @@ def false_positive_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[st
 
 
 def change_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Problems whose false-positive rate improved, stayed or rose, and those that came to none from some."""
+    """Count the problems whose false-positive rate improved, stayed, rose, or fell to zero.
+
+    Args:
+      rows: as `campaign_rates` returns them; only problems with generated tests count.
+    """
     covered = [row for row in rows if row["has_tests"]]
     change = np.array([row["incorrect_generated"] - row["incorrect_before"] for row in covered])
     return {
@@ -132,13 +162,27 @@ def change_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def filter_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Mean pass rates after generation, after each filter alone and after both (App. B.5, Figure 17)."""
+    """Average pass rates before and after generation, after each filter alone and after both (App. B.5, Figure 17).
+
+    Args:
+      rows: as `campaign_rates` returns them; only problems with generated tests count.
+
+    Returns:
+      Stage -> label -> mean over problems, in [0, 1].
+    """
     covered = [row for row in rows if row["has_tests"]]
     return {when: {label: _mean([row[f"{label}_{when}"] for row in covered]) for label in LABELS} for when in STAGES}
 
 
 def status_table(traces: Sequence[ProblemTrace]) -> dict[str, dict[str, float]]:
-    """Executions by status on generated tests, before and after the filters (App. B.5, Figures 18 and 19)."""
+    """Count executions by status on generated tests, before and after the filters (App. B.5, Figures 18 and 19).
+
+    Args:
+      traces: of all problems that were read.
+
+    Returns:
+      "CAMPAIGN, LABEL, STAGE" -> status -> executions.
+    """
     table = {}
     for campaign in CAMPAIGNS:
         notes = [note for trace in traces if (note := stage_notes(trace, f"filter_tests_{campaign}")) is not None]
@@ -151,7 +195,14 @@ def status_table(traces: Sequence[ProblemTrace]) -> dict[str, dict[str, float]]:
 
 
 def solution_table(traces: Sequence[ProblemTrace]) -> dict[str, dict[str, float]]:
-    """Problems, correct and incorrect solutions and tests that each stage left (App. B.6, Table 19)."""
+    """Count the problems, solutions and tests that each stage left (App. B.6, Table 19).
+
+    Args:
+      traces: of all problems that were read.
+
+    Returns:
+      Stage -> problems, correct and incorrect solutions, and tests.
+    """
     table: dict[str, dict[str, float]] = {}
     for trace in traces:
         # The stage that rejects a problem leaves nothing of it; its entry carries the costs alone.
@@ -165,21 +216,42 @@ def solution_table(traces: Sequence[ProblemTrace]) -> dict[str, dict[str, float]
 
 
 def largest_reductions(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """The problems whose false-positive rate fell most (App. B.5, Table 15)."""
+    """Return the ten problems whose false-positive rate fell most, largest fall first (App. B.5, Table 15).
+
+    Args:
+      rows: as `campaign_rates` returns them; only problems with generated tests count.
+
+    Returns:
+      Problem id -> rates and counts; fewer where fewer fell.
+    """
     covered = [row for row in rows if row["has_tests"]]
     covered.sort(key=lambda row: row["incorrect_generated"] - row["incorrect_before"])
     return {row["id"]: _case(row) for row in covered[:TOP] if row["incorrect_generated"] < row["incorrect_before"]}
 
 
 def largest_drops(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """The problems whose correct solutions lost most (App. B.5, Table 18)."""
+    """Return the ten problems that lost most correct solutions, largest loss first (App. B.5, Table 18).
+
+    Args:
+      rows: as `campaign_rates` returns them; only problems with generated tests count.
+
+    Returns:
+      Problem id -> rates and counts; fewer where fewer lost any.
+    """
     covered = [row for row in rows if row["has_tests"]]
     covered.sort(key=lambda row: row["correct_generated"] - row["correct_before"])
     return {row["id"]: _case(row) for row in covered[:TOP] if row["correct_generated"] < row["correct_before"]}
 
 
 def without_generated_tests(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """High false-positive problems for which no generated test was accepted (App. B.5, Table 17)."""
+    """Return the ten worst false-positive rates of problems without an accepted generated test (App. B.5, Table 17).
+
+    Args:
+      rows: as `campaign_rates` returns them.
+
+    Returns:
+      Problem id -> counts and rate, highest rate first; only rates above 5 %.
+    """
     bare = [row for row in rows if not row["has_tests"] and row["incorrect_before"] > FALSE_POSITIVE_LIMITS[0]]
     bare.sort(key=lambda row: -row["incorrect_before"])
     names = ("correct", "incorrect", "incorrect_before")

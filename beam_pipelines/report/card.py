@@ -69,7 +69,11 @@ outputs are removed where solutions disagree, not where all of them happen to ag
 
 
 def license_of(options: BuildOptions) -> str:
-    """Return the identifier of a build's licence: the one that its options name, else that of its source."""
+    """Return the identifier of a build's licence: the one that its options name, else that of its source.
+
+    Raises:
+      KeyError: the options name none, and the source is unknown.
+    """
     return options.license or LICENCES[options.source][0]
 
 
@@ -90,7 +94,7 @@ def hub_header(
     sizes: Mapping[str, int],
     data_files: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the YAML header of a card, between its two lines of dashes.
+    """Write the YAML header of a card, between its two lines of dashes.
 
     Args:
       manifest: what `manifest.json` says: options and problems by split.
@@ -139,7 +143,12 @@ def _feature(name: str, kind: str, dimensions: int) -> dict[str, object]:
 
 
 def dataset_card(manifest: Mapping, *, stages: Sequence[str]) -> str:
-    """Return the Markdown text of the card from a manifest and the names of the stages, in order."""
+    """Write the Markdown text of the card, without its header.
+
+    Args:
+      manifest: what `manifest.json` says.
+      stages: names of the stages, in order.
+    """
     options = manifest["options"]
     under = "; ".join(", ".join(f"{k} {v}" for k, v in state.items()) for state in manifest["measured_under"])
     return _TEXT.format(

@@ -16,7 +16,12 @@ _CONSOLE = Console(width=None if sys.stdout.isatty() else 120)
 
 
 def print_stage_table(rows: Sequence[StageRow], *, has_paper: bool = False) -> None:
-    """Print what each stage kept and why the others went, beside what the paper's build kept there if it compares."""
+    """Print what each stage kept and why the others went.
+
+    Args:
+      rows: of the stage table.
+      has_paper: whether what the paper's build kept stands beside; it compares with builds of CodeContests alone.
+    """
     headings = ["stage", "kept", "rejected", *(["paper kept"] if has_paper else []), "reasons"]
     table = Table(*headings, title="what each stage kept")
     for row in rows:
@@ -27,7 +32,7 @@ def print_stage_table(rows: Sequence[StageRow], *, has_paper: bool = False) -> N
 
 
 def print_rejected_records(rejections: Sequence[Rejection]) -> None:
-    """The first records that could not be read, one a line; all of them are in the traces."""
+    """Print the first records that could not be read, one a line; all of them are in the traces."""
     for one in rejections[:SHOWN_RECORDS]:
         print(f"not read: {one.problem_id}: {one.reason} {one.detail}".rstrip())
     if len(rejections) > SHOWN_RECORDS:
@@ -46,7 +51,13 @@ def print_survival(table: SurvivalTable) -> None:
 
 
 def print_figures(title: str, rows: Mapping[str, Mapping[str, float]], *, form: str) -> None:
-    """One line a name, one column a figure; `form` is how a figure is written."""
+    """Print a table with a line for each name and a column for each figure.
+
+    Args:
+      title: above the table.
+      rows: name -> column -> figure; absent figures stay blank.
+      form: how a figure is written, as in `{:.4g}`.
+    """
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     table = Table("", *columns, title=title)
     for name, row in rows.items():

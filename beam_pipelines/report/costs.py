@@ -20,7 +20,13 @@ KIND_OF_STAGE = {
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """How much of one kind of tests a corpus executes: `solutions` x `tests` (of a problem) x `runs` of each pair."""
+    """How much of one kind of tests a corpus executes.
+
+    Attributes:
+      solutions: of the whole corpus.
+      tests: mean number per problem.
+      runs: executions of each pair.
+    """
 
     solutions: int
     tests: float
@@ -28,6 +34,7 @@ class Workload:
 
     @property
     def executions(self) -> float:
+        """Executions of the whole corpus."""
         return self.solutions * self.tests * self.runs
 
 
@@ -65,9 +72,14 @@ class BuildCost:
 
 
 def total_spent(traces: Iterable[Iterable[StageCount]]) -> dict[str, float]:
-    """Executions, program_s and waited_s, summed over all stages of all problems, rejected ones included.
+    """Sum what the sandbox did over all stages of all problems.
 
-    `executions_KIND` and `program_s_KIND` are the same for the stages that run one kind of tests.
+    Args:
+      traces: of kept and rejected problems.
+
+    Returns:
+      `executions`, `program_s` and `waited_s`; and `executions_KIND` and `program_s_KIND` for the stages that run one
+      kind of tests, where there were any.
     """
     totals = {"executions": 0.0, "program_s": 0.0, "waited_s": 0.0}
     for trace in traces:
@@ -84,7 +96,15 @@ def total_spent(traces: Iterable[Iterable[StageCount]]) -> dict[str, float]:
 def measure_cost(
     totals: Mapping[str, float], *, problems: int, workers: int, dataset_bytes: int, store_bytes: int
 ) -> BuildCost:
-    """The cost of a build from the totals of `total_spent` and the sizes of what it left."""
+    """Compute the cost of a build.
+
+    Args:
+      totals: as `total_spent` returns them.
+      problems: how many were read.
+      workers: programs that the sandbox ran at the same time.
+      dataset_bytes: size of the dataset.
+      store_bytes: size of the file of stored executions.
+    """
     return BuildCost(
         problems=problems,
         executions=int(totals["executions"]),
@@ -103,11 +123,14 @@ def measure_cost(
 def cost_at_scale(
     mean_s: Mapping[str, float], workload: Mapping[str, Workload] = PAPER_WORKLOAD
 ) -> dict[str, dict[str, float]]:
-    """Executions and program hours of a corpus of another size, by kind of tests and in all.
+    """Extrapolate executions and program hours to a corpus of another size.
 
     Args:
       mean_s: mean wall seconds of a run by kind of tests; kinds that are absent were never measured and count nothing.
       workload: solutions, tests and runs by kind; the paper's corpus by default.
+
+    Returns:
+      Kind of tests, or `total` -> `executions` and `program_h`.
     """
     table = {
         kind: {"executions": work.executions, "program_h": work.executions * mean_s[kind] / 3600}

@@ -42,20 +42,27 @@ CATEGORIES: dict[str, Selection] = {
 
 
 def mean_seconds(example: Example) -> np.ndarray:
-    """float[k]: mean duration of each test over references with a recorded run, NaN where there is none."""
+    """Return the mean duration of each test over references with a recorded run or timeout.
+
+    Returns:
+      float[k]; seconds, NaN where there is none.
+    """
     return usable_mean(np.asarray(example["duration_s"]), np.asarray(example["status"]))
 
 
 def condense(example: Example) -> Example:
-    """Return an example without its texts, with the number of characters of each test: what the tables need of it.
+    """Strip an example of its long texts, and add the number of characters of each test.
 
-    A dataset of the paper's size does not fit into memory; its numbers do.
+    A dataset of the paper's size does not fit into memory; what the tables need of it does.
     """
     return {name: value for name, value in example.items() if name not in BULK} | {"characters": characters(example)}
 
 
 def characters(example: Example) -> np.ndarray:
-    """float[k]: Unicode characters of input and expected output together."""
+    """Count the Unicode characters of input and expected output together, as float[k].
+
+    Of a condensed example, the count that it carries.
+    """
     if "characters" in example:
         return example["characters"]
     texts = zip(example["test_input"], example["test_output"], strict=True)
@@ -65,11 +72,17 @@ def characters(example: Example) -> np.ndarray:
 def filterability_table(
     examples: Sequence[Example], *, min_robust_cv: float = 0.3, base_s: float = 0.0
 ) -> dict[str, dict[str, int]]:
-    """Problems that are duration (D) and length (L) filterable on each category of tests (App. B.7, Table 20).
+    """Count problems that are duration (D) and length (L) filterable on each category of tests (App. B.7, Table 20).
 
-    `problems` counts those with at least two tests of the category; the others show no spread and count nowhere.
-    `base_s` is added to every duration: our instrument times a program alone, where noise of a fraction of a
-    millisecond spreads tests of two milliseconds, while the paper's service reports 65 ms for the shortest run.
+    Args:
+      examples: problems of the dataset.
+      min_robust_cv: robust CV from which a problem is duration-filterable.
+      base_s: added to every duration, seconds. Our instrument times a program alone, where noise of a fraction of a
+        millisecond spreads tests of two milliseconds, while the paper's service reports 65 ms for the shortest run.
+
+    Returns:
+      Category -> `problems` with at least two tests of it, and how many of these are filterable by `duration`,
+      `length`, `both` and `neither`.
     """
     table = {}
     for name, select in CATEGORIES.items():
@@ -86,7 +99,12 @@ def filterability_table(
 
 
 def duration_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
-    """Pooled seconds of each category that has tests (App. B.8, Table 21), shares in [0, 1]."""
+    """Summarize the pooled durations of each category of tests (App. B.8, Table 21).
+
+    Returns:
+      Category -> number of tests, mean and percentiles in seconds, and the share, in [0, 1], above 1 s; categories
+      without tests are left out.
+    """
     table = {}
     for name, select in CATEGORIES.items():
         seconds = pool_seconds(examples, select)
@@ -105,10 +123,11 @@ def duration_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
 
 
 def tail_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
-    """How slow tests spread over problems, by category (App. B.8, Table 22).
+    """Summarize how slow tests spread over problems, by category of tests (App. B.8, Table 22).
 
-    `p99_over_median` is the median over problems; slow problems have at least a tenth of their tests above 1 s, very
-    slow ones any test above 3 s.
+    Returns:
+      Category -> problems with such tests, `p99_over_median` (median over problems), and the shares, in [0, 1], of slow
+      problems (at least a tenth of their tests above 1 s) and very slow ones (any test above 3 s).
     """
     table = {}
     for name, select in CATEGORIES.items():
@@ -125,7 +144,7 @@ def tail_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
 
 
 def pool_seconds(examples: Sequence[Example], select: Selection) -> np.ndarray:
-    """Seconds of all selected tests of all problems in one array."""
+    """Collect the mean seconds of all selected tests of all problems in one array, without NaN."""
     suites = [_finite(example, select) for example in examples]
     return np.concatenate(suites) if suites else np.zeros(0)
 

@@ -14,7 +14,7 @@ CASES = 3
 
 
 def draw_duration_tails(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
-    """Share of tests above each duration, by kind of test, on a logarithmic axis."""
+    """Plot the share of tests above each duration, by kind of test, on logarithmic axes."""
     figure = Figure(figsize=(6, 4))
     axes = figure.subplots()
     for kind in KINDS:
@@ -27,7 +27,7 @@ def draw_duration_tails(examples: Sequence[dataset_statistics.Example], path: pa
 
 
 def draw_profiles(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
-    """Sorted test durations of the most and the least duration-filterable problems: ramps beside flat lines."""
+    """Plot sorted test durations of the most and the least duration-filterable problems: ramps beside flat lines."""
     ranked = sorted(examples, key=lambda example: -float(example["robust_cv"]))
     cases = ranked[:CASES] + ranked[-CASES:] if len(ranked) >= 2 * CASES else ranked
     figure = Figure(figsize=(2.6 * len(cases), 2.8))
@@ -45,7 +45,7 @@ def draw_profiles(examples: Sequence[dataset_statistics.Example], path: pathlib.
 
 
 def draw_pass_rates(traces: Sequence[Mapping[str, float]], path: pathlib.Path) -> None:
-    """Pass rates of both labels before and after the generated correctness tests (App. B.5, Figure 14)."""
+    """Plot pass rates of both labels before and after the generated correctness tests (App. B.5, Figure 14)."""
     figure = Figure(figsize=(8, 4))
     both = figure.subplots(1, 2)
     for axes, label in zip(both, ("correct", "incorrect"), strict=True):
@@ -58,7 +58,7 @@ def draw_pass_rates(traces: Sequence[Mapping[str, float]], path: pathlib.Path) -
 
 
 def draw_reference_percentiles(percent: Sequence[float], path: pathlib.Path) -> None:
-    """Where human references stand on their own leaderboards."""
+    """Plot where human references stand on their own leaderboards."""
     figure = Figure(figsize=(6, 3))
     axes = figure.subplots()
     axes.hist(percent, bins=20, range=(0, 100))
@@ -67,7 +67,7 @@ def draw_reference_percentiles(percent: Sequence[float], path: pathlib.Path) -> 
 
 
 def draw_false_positives(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
-    """Histogram of false-positive rates before and after generated tests (App. B.5, Figure 15)."""
+    """Plot the histogram of false-positive rates before and after generated tests (App. B.5, Figure 15)."""
     covered = [row for row in rows if row["has_tests"]]
     figure = Figure(figsize=(6, 3))
     axes = figure.subplots()
@@ -81,7 +81,7 @@ def draw_false_positives(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) 
 
 
 def draw_filters(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
-    """Pass rates of both labels by problem: original, generated, after each filter and both (App. B.5, Figure 17)."""
+    """Plot pass rates by problem: original, generated, after each filter and after both (App. B.5, Figure 17)."""
     covered = [row for row in rows if row["has_tests"]]
     covered.sort(key=lambda row: row["incorrect_generated"] - row["incorrect_before"])
     figure = Figure(figsize=(8, 5))
@@ -95,7 +95,7 @@ def draw_filters(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
 
 
 def draw_statuses(table: Mapping[str, Mapping[str, float]], path: pathlib.Path) -> None:
-    """Executions by status on generated tests before and after the filters (App. B.5, Figures 18 and 19)."""
+    """Plot executions by status on generated tests before and after the filters (App. B.5, Figures 18 and 19)."""
     figure = Figure(figsize=(8, 4))
     axes = figure.subplots()
     totals = {name: max(1.0, sum(row.values())) for name, row in table.items()}
@@ -112,7 +112,7 @@ def draw_statuses(table: Mapping[str, Mapping[str, float]], path: pathlib.Path) 
 
 
 def draw_prevalence(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
-    """Tails with equal weight for each problem, and how many problems have slow tests (App. B.8, Figure 22)."""
+    """Plot tails with equal weight for each problem, and how many problems have slow tests (App. B.8, Figure 22)."""
     thresholds_s = np.geomspace(0.001, 10, 60)
     figure = Figure(figsize=(9, 3.5))
     tails, prevalence = figure.subplots(1, 2)
@@ -132,7 +132,7 @@ def draw_prevalence(examples: Sequence[dataset_statistics.Example], path: pathli
 
 
 def draw_quantiles(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
-    """Median, p90, p99 and largest duration of every problem, by kind of tests (App. B.8, Figure 23)."""
+    """Plot median, p90, p99 and largest duration of every problem, by kind of tests (App. B.8, Figure 23)."""
     figure = Figure(figsize=(10, 3))
     all_axes = figure.subplots(1, len(tail_tables.QUANTILES), sharey=True)
     for kind in KINDS:

@@ -26,7 +26,7 @@ def build_manifest(
     inputs: Mapping[str, str],
     host: Mapping[str, float],
 ) -> dict[str, object]:
-    """Return plain values for `manifest.json`.
+    """Assemble what `manifest.json` says, as plain values.
 
     Args:
       options: of the build.
@@ -51,7 +51,10 @@ def build_manifest(
 
 
 def code_revision(directory: pathlib.Path) -> str:
-    """The git revision of the code, marked where files were changed since; "unknown" outside a checkout."""
+    """Return the git revision of a directory's code, marked where files were changed since.
+
+    "unknown" outside a checkout, or where git is missing.
+    """
     try:
         command = ["git", "-C", str(directory), "describe", "--always", "--abbrev=40", "--dirty"]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
@@ -73,7 +76,10 @@ def hash_inputs(options: BuildOptions) -> dict[str, str]:
 
 
 def _files_below(path: epath.Path) -> Iterator[epath.Path]:
-    """The files of a directory at any depth, in order; `epath` knows no recursive patterns, which a bucket lacks."""
+    """Yield the files of a directory at any depth, in order.
+
+    By hand, because `epath` knows no recursive patterns: a bucket has none.
+    """
     if path.is_dir():
         for child in sorted(path.iterdir()):
             yield from _files_below(child)

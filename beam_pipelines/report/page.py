@@ -18,7 +18,7 @@ img { max-width: 100%; display: block; margin: 0.5rem 0 1.5rem }
 
 
 def report_page(tables: Mapping[str, Table], figures: Mapping[str, str], *, notes: Sequence[str]) -> str:
-    """Return the page.
+    """Write the page as HTML.
 
     Args:
       tables: title -> row -> column -> figure; empty tables are left out.

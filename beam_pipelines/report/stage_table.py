@@ -22,7 +22,14 @@ PAPER_KEPT = {
 
 @dataclasses.dataclass(frozen=True)
 class StageRow:
-    """One line of the stage table: problems that the stage kept and rejected, and how often each reason occurred."""
+    """One line of the stage table.
+
+    Attributes:
+      stage: the stage's name.
+      kept: problems that it kept.
+      rejected: problems that it rejected.
+      reasons: reason -> problems rejected for it, most frequent first.
+    """
 
     stage: str
     kept: int
@@ -31,9 +38,17 @@ class StageRow:
 
 
 def stage_rows(stages: Sequence[str], rejections: Iterable[Rejection], *, kept: int) -> list[StageRow]:
-    """The table of a build that ended with `kept` problems; the first row is what was read.
+    """Build the stage table; its first row is what was read.
 
     A stage keeps what it was given less what it rejected, so that the rows need no counters of a runner.
+
+    Args:
+      stages: names of all stages, in order.
+      rejections: of all stages.
+      kept: problems that passed all of them.
+
+    Raises:
+      KeyError: a rejection names a stage that is not among them.
     """
     reasons: dict[str, Counter[str]] = {stage: Counter() for stage in stages}
     for rejection in rejections:

@@ -17,7 +17,14 @@ from optimrl_jax.environment.padding import pad_array, padded_size
 
 
 def reference_percentiles(example: Example) -> np.ndarray:
-    """float[h] in [0, 1], 0 the fastest; NaN for a reference that no optimization test ranks."""
+    """Rank each reference on its problem's leaderboard.
+
+    Args:
+      example: a row of the dataset, whole or condensed.
+
+    Returns:
+      float[h] in [0, 1], 0 the fastest; NaN for a reference that no optimization test ranks.
+    """
     status, duration_s = np.asarray(example["status"]), np.asarray(example["duration_s"], np.float32)
     k, h = status.shape
     shape = (padded_size(k), padded_size(h))

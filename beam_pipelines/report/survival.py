@@ -15,7 +15,7 @@ from beam_pipelines.records import Problem, Rejection
 
 @dataclasses.dataclass(frozen=True)
 class SurvivalTable:
-    """Problems that pass each gate, alone and after all gates before it.
+    """Problems that pass each gate, alone and together with all gates before it.
 
     Attributes:
       seen: records that were looked at.
@@ -38,7 +38,15 @@ class SurvivalTable:
 
 
 def passed_gates(problem: Problem, options: BuildOptions) -> dict[str, bool]:
-    """Return gate -> whether the problem passes it by what its source says, in the order of the stages."""
+    """Tell which gates a problem passes by what its source says, in the order of the stages.
+
+    Args:
+      problem: as its source gives it, generators included.
+      options: the gates.
+
+    Returns:
+      Gate -> whether the problem passes it; the gates depend on the options alone.
+    """
     if options.tests_only:
         return {"original tests": bool(problem.tests)}
     return {
@@ -53,7 +61,7 @@ def passed_gates(problem: Problem, options: BuildOptions) -> dict[str, bool]:
 def tabulate_survival(
     records: Iterable[Problem | Rejection], options: BuildOptions, *, patience_s: float
 ) -> SurvivalTable:
-    """Look at records until there are no more or patience is over, and count what passes.
+    """Look at records until there are no more or the time is up, and count what passes.
 
     Args:
       records: as the source gives them, generators included.

@@ -21,7 +21,14 @@ KINDS = ("original", "correctness", "optimization")
 
 
 def total_table(examples: Sequence[Example]) -> dict[str, float]:
-    """Problems, references, tests and stored durations (App. B.3, "From the cleaned corpus to the RL pool")."""
+    """Count problems, references, tests and durations (App. B.3, "From the cleaned corpus to the RL pool").
+
+    Args:
+      examples: problems of the dataset.
+
+    Returns:
+      `durations` counts recorded runs and timeouts, `timeouts` the latter alone.
+    """
     usable = [np.isin(example["status"], (Status.SUCCESS, Status.TIMEOUT)) for example in examples]
     return {
         "problems": len(examples),
@@ -33,7 +40,12 @@ def total_table(examples: Sequence[Example]) -> dict[str, float]:
 
 
 def size_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
-    """Characters of input and expected output together, by category of tests (App. B.4, "Generation campaigns")."""
+    """Summarize the characters of input and expected output together (App. B.4, "Generation campaigns").
+
+    Returns:
+      Category -> tests, and median, 90th percentile and maximum of their characters; categories without tests are left
+      out.
+    """
     table = {}
     for name, select in CATEGORIES.items():
         sizes = [characters(example)[select(example)] for example in examples]
@@ -49,10 +61,11 @@ def size_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
 
 
 def prevalence_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
-    """Slow tests over thresholds, every problem with the same weight (App. B.8, Figure 22).
+    """Summarize slow tests over thresholds, every problem with the same weight (App. B.8, Figure 22).
 
-    For each kind and threshold: the mean over problems of the share of tests above it, the share of problems with at
-    least one such test, and the share with at least a tenth of them.
+    Returns:
+      Kind and threshold -> the mean over problems of the share of tests above it, the share of problems with at least
+      one such test, and the share with at least a tenth of them; in [0, 1].
     """
     table = {}
     for kind in KINDS:
@@ -70,7 +83,11 @@ def prevalence_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]
 
 
 def quantile_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
-    """Median over problems of their own median, p90, p99 and largest duration, seconds (App. B.8, Figure 23)."""
+    """Take the median over problems of their own median, p90, p99 and largest duration (App. B.8, Figure 23).
+
+    Returns:
+      Kind -> quantile -> seconds; kinds without tests are left out.
+    """
     return {
         kind: {name: float(np.median(values)) for name, values in per_problem_quantiles(examples, kind).items()}
         for kind in KINDS
@@ -79,13 +96,25 @@ def quantile_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
 
 
 def per_problem_quantiles(examples: Sequence[Example], kind: str) -> dict[str, np.ndarray]:
-    """float[b] of each quantile: the durations of every problem that has tests of the kind, seconds."""
+    """Return quantiles of the durations of every problem that has tests of the kind.
+
+    Args:
+      examples: problems of the dataset.
+      kind: one of KINDS.
+
+    Returns:
+      Quantile -> float[b] for the b problems, seconds.
+    """
     suites = _suites(examples, CATEGORIES[kind])
     return {name: np.array([np.percentile(one, percent) for one in suites]) for name, percent in QUANTILES.items()}
 
 
 def cumulative_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
-    """Share of the total duration of a suite that its slowest tests take, mean over problems (App. B.7, Figure 20)."""
+    """Average the share of a suite's duration that its slowest tests take (App. B.7, Figure 20).
+
+    Returns:
+      Kind -> `slowest_SHARE` -> mean over problems, in [0, 1]; kinds without durations are left out.
+    """
     table = {}
     for kind in KINDS:
         suites = [one for one in _suites(examples, CATEGORIES[kind]) if one.sum() > 0]
@@ -98,16 +127,30 @@ def cumulative_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]
 
 
 def slowest_share(seconds: np.ndarray, share: float) -> float:
-    """Share of the total that the slowest ceil(share x tests) tests take; 0 for a total of 0."""
+    """Return the share of a total that the slowest ceil(share x tests) tests take.
+
+    Args:
+      seconds: float[k].
+      share: of the tests, in [0, 1].
+
+    Returns:
+      A number in [0, 1]; 0 for a total of 0.
+    """
     count = int(np.ceil(share * len(seconds) - 1e-9))
     return float(np.sort(seconds)[::-1][:count].sum() / seconds.sum()) if seconds.sum() > 0 else 0.0
 
 
 def best_humans(examples: Sequence[Example]) -> dict[str, dict[str, str | float]]:
-    """For each problem the reference with the least mean duration over all optimization tests, with these seconds.
+    """Find for each problem the reference with the least mean duration over all optimization tests.
 
     Sec. 5, distance to the best human. Only references that succeed on every optimization test are compared; problems
     without one are left out.
+
+    Args:
+      examples: problems of the dataset.
+
+    Returns:
+      Problem id -> id of the `reference` and its mean, `mean_s`, in seconds.
     """
     best: dict[str, dict[str, str | float]] = {}
     for example in examples:
@@ -122,7 +165,7 @@ def best_humans(examples: Sequence[Example]) -> dict[str, dict[str, str | float]
 
 
 def _suites(examples: Sequence[Example], select: Selection) -> list[np.ndarray]:
-    """Finite mean seconds of the selected tests of each problem that has any."""
+    """Return the finite mean seconds of the selected tests of each problem that has any."""
     suites = [mean_seconds(example)[select(example)] for example in examples]
     return [known for seconds in suites if (known := seconds[np.isfinite(seconds)]).size]
 

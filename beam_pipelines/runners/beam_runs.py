@@ -14,6 +14,10 @@ from optimrl_jax.jobs.errors import UserError
 def run_to_end(assemble: Callable[[beam.Pipeline], None], beam_arguments: Sequence[str]) -> None:
     """Run the pipeline that `assemble` builds and wait until all of it is done.
 
+    Args:
+      assemble: adds the transforms to an empty pipeline.
+      beam_arguments: flags of Apache Beam.
+
     Raises:
       KeyboardInterrupt: the job was interrupted, whatever the runner made of that.
       UserError: the runner was cancelled, drained or otherwise stopped before the end. Portable runners return normally
@@ -39,7 +43,11 @@ def require_done(state: str | None) -> None:
 
 
 def require_sandbox(connection: sandbox_session.Connection) -> None:
-    """Raise UserError where no sandbox answers, before any stage needs one."""
+    """Check that a sandbox answers before any stage needs one.
+
+    Raises:
+      UserError: none does.
+    """
     try:
         sandbox_session.acquire_session(connection)
     except (OSError, ValueError) as error:
@@ -49,9 +57,19 @@ def require_sandbox(connection: sandbox_session.Connection) -> None:
 
 
 def beam_runner(beam_arguments: Sequence[str]) -> str | PipelineRunner | None:
-    """The runner to use: DirectRunner means the in-memory one, DaskRunner ours; others are left to Beam.
+    """Choose the runner that the flags name.
 
-    Beam's own DirectRunner first looks for Prism, which it would have to download.
+    DirectRunner means the in-memory one, because Beam's own first looks for Prism, which it would have to download;
+    DaskRunner means the one of this package.
+
+    Args:
+      beam_arguments: flags of Apache Beam.
+
+    Returns:
+      A runner or its name; None leaves the choice to Beam.
+
+    Raises:
+      UserError: Dask is not installed.
     """
     chosen = beam_options(beam_arguments).view_as(StandardOptions).runner
     if chosen == "DaskRunner":

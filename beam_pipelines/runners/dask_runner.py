@@ -23,6 +23,7 @@ class DaskRunner(dask_runner.DaskRunner):
     """Runs a pipeline on the Dask cluster that the options name (`--dask_client_address`), or on a local one."""
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> dask_runner.DaskRunnerResult:
+        """Translate the pipeline into Dask bags and start computing all its sinks."""
         from dask import config
 
         config.set({"logging.distributed": "warning"})
@@ -47,6 +48,7 @@ class ClosingResult(dask_runner.DaskRunnerResult):
     """A result that leaves the cluster's client once everything is done, so that a local cluster ends with it."""
 
     def wait_until_finish(self, duration: int | None = None) -> str:
+        """Wait for the end, for `duration` milliseconds at most if given, and leave the cluster."""
         try:
             return super().wait_until_finish(duration)
         finally:
@@ -82,7 +84,7 @@ class _Translation(PipelineVisitor):
 
 
 def _of_output(items: Iterable[object], tag: str | None) -> list[object]:
-    """The elements of one output of a step, without their tag; those of the main output have none."""
+    """Select the elements of one output of a step, without their tag; those of the main output have none."""
     return [_untagged(item) for item in items if (item.tag if isinstance(item, TaggedOutput) else None) == tag]
 
 
@@ -91,7 +93,7 @@ def _untagged(item: object) -> object:
 
 
 def _bundle(items: Iterable[object], step: ParDo) -> list[object]:
-    """What a step makes of one partition: elements of the main output as they are, others in a TaggedOutput."""
+    """Apply a step to one partition; elements of the main output come out as they are, others in a TaggedOutput."""
     received = _Received()
     arguments, keywords = step.raw_side_inputs
     invoker = DoFnInvoker.create_invoker(

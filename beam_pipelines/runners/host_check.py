@@ -20,7 +20,11 @@ FINAL_ROUND = 1_000_000
 
 
 def host_load() -> dict[str, float]:
-    """Return the load of the last minute as a share of the cores, and whether that is busy (1 or 0)."""
+    """Measure how busy this host is.
+
+    Returns:
+      `cores`, `load_share` (load average of the last minute over the cores) and `is_busy` (1 or 0).
+    """
     cores = len(os.sched_getaffinity(0))
     share = os.getloadavg()[0] / cores
     return {"cores": float(cores), "load_share": round(share, 3), "is_busy": float(share > BUSY_SHARE)}

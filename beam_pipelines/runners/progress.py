@@ -29,7 +29,12 @@ class StageProgress:
         self._bar: ProgressBar | None = None
 
     def expect(self, problems: int, *, last_stage: str) -> None:
-        """Say how many problems there are and which stage is the last; on a terminal a bar shows them from now on."""
+        """Start counting towards a number of problems; on a terminal a bar shows them from now on.
+
+        Args:
+          problems: how many the source has.
+          last_stage: a problem that this stage keeps is done.
+        """
         with self._lock:
             self._last_stage, self._done, self._executions = last_stage, 0, 0.0
             self._start = time.monotonic()
@@ -50,7 +55,13 @@ class StageProgress:
             self._counts.setdefault(stage, [0, 0])
 
     def add(self, stage: str, *, is_kept: bool, executions: float = 0.0) -> None:
-        """Count one problem that a stage kept or rejected, and what was executed for that."""
+        """Count one problem that a stage kept or rejected.
+
+        Args:
+          stage: a registered stage.
+          is_kept: whether it kept the problem.
+          executions: what was executed for that.
+        """
         with self._lock:
             self._counts[stage][0 if is_kept else 1] += 1
             self._executions += executions
@@ -65,7 +76,7 @@ class StageProgress:
                 self._print(", ".join(f"{name} {self._counts[name][0]}" for name in names if self._counts[name][0]))
 
     def finish(self, stage: str) -> None:
-        """Print what a stage did, unless a bar shows it or it did nothing since it last said so."""
+        """Print what a registered stage did, unless a bar shows it or it did nothing since it last said so."""
         with self._lock:
             kept, rejected = self._counts[stage]
             if not self._bar and self._printed.get(stage) != (kept, rejected):
@@ -94,7 +105,7 @@ class ProgressBar:
         self._progress.start()
 
     def update(self, done: int, *, stage: str, executions_per_s: float) -> None:
-        """Show how many problems are done, and what is going on."""
+        """Show how many problems are done, the stage at work and its rate."""
         self._progress.update(self._task, completed=done, stage=stage, rate=executions_per_s)
 
     def close(self) -> None:

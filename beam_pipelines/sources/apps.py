@@ -30,21 +30,33 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 def read_apps(options: BuildOptions) -> ReadSource:
+    """Return the reading of APPS; raises UserError for an input that is not there."""
     return read_row_source(options, "apps", parse_apps)
 
 
 def read_taco(options: BuildOptions) -> ReadSource:
+    """Return the reading of TACO; raises UserError for an input that is not there."""
     return read_row_source(options, "taco", parse_taco)
 
 
 def parse_apps(name: str, row: Mapping[str, object], options: BuildOptions) -> Problem:
-    """Make a problem of one row; `name` identifies rows that have no id."""
+    """Make a problem of a row of APPS.
+
+    Args:
+      name: identifies a row that has no id.
+      row: the row.
+      options: not used.
+
+    Raises:
+      BrokenRecordError: a column is missing or holds something else.
+      UnsupportedProblemError: its tests call a function.
+    """
     number = row.get("problem_id", row.get("id"))
     return _problem(f"apps/{name if number is None else number}", row, source="apps")
 
 
 def parse_taco(name: str, row: Mapping[str, object], options: BuildOptions) -> Problem:
-    """Make a problem of one row, which TACO gives no id: its place in the file identifies it."""
+    """Make a problem of a row of TACO; as `parse_apps`, but the name, its place in the file, identifies every row."""
     return _problem(f"taco/{name}", row, source="taco")
 
 
@@ -68,7 +80,7 @@ def _problem(problem_id: str, row: Mapping[str, object], *, source: str) -> Prob
 
 
 def _parsed(row: Mapping[str, object], column: str, kind: type[Kind]) -> Kind:
-    """The value that a column holds as JSON in a text, or as it is; an empty text holds nothing."""
+    """Return the value that a column holds as JSON in a text, or as it is; an empty text holds nothing."""
     value = optional_field(row, column, (str, kind), "")
     if isinstance(value, str):
         try:
@@ -96,7 +108,7 @@ def _tests(value: dict) -> tuple[Test, ...]:
 
 
 def _text(value: object, where: str) -> str:
-    """A text, or the lines of one."""
+    """Return a text; a list of lines is joined."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "\n".join(value) + "\n"
     if not isinstance(value, str):
@@ -105,13 +117,13 @@ def _text(value: object, where: str) -> str:
 
 
 def _first_number(value: object, default: float) -> float:
-    """The number in "2.0 seconds"."""
+    """Return the number in a text such as "2.0 seconds"."""
     match = _NUMBER.search(str(value or ""))
     return float(match[0]) if match else default
 
 
 def _memory_bytes(value: object) -> int:
-    """Bytes of "256.0 megabytes"."""
+    """Return the bytes that a text such as "256.0 megabytes" means."""
     unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
     match = re.search(r"(\d+(?:\.\d+)?)\s*([kmg])", str(value or "").lower())
     return int(float(match[1]) * unit[match[2]]) if match else DEFAULT_MEMORY_BYTES

@@ -31,11 +31,17 @@ DEFAULT_MEMORY_BYTES = 256 << 20
 
 
 def read_code_contests(options: BuildOptions) -> ReadSource:
+    """Return the reading of CodeContests; raises UserError for an input that is not there or lacks columns."""
     return read_row_source(options, SOURCE, parse_code_contests, columns=COLUMNS)
 
 
 def parse_code_contests(name: str, row: Mapping[str, object], options: BuildOptions) -> Problem:
-    """Make a problem of one row.
+    """Make a problem of a row of CodeContests.
+
+    Args:
+      name: not used; rows carry a name of their own.
+      row: the row.
+      options: `languages` says which solutions to keep.
 
     Raises:
       BrokenRecordError: a column is missing or holds something else; the message names it.
@@ -80,7 +86,7 @@ def _tests(row: Mapping[str, object], origin: str) -> list[Test]:
 
 
 def _pairs(row: Mapping[str, object], column: str, names: tuple[str, str], kinds: tuple[type, type]) -> list[tuple]:
-    """The pairs of a column that holds two lists side by side, or one list of records with two fields."""
+    """Pair the two fields of a column that holds two lists side by side, or one list of records."""
     value = required_field(row, column, (dict, list))
     if isinstance(value, list):
         lists = [[required_field(item, name, object) for item in value] for name in names]
@@ -98,7 +104,7 @@ def _pairs(row: Mapping[str, object], column: str, names: tuple[str, str], kinds
 
 
 def _time_limit_s(row: Mapping[str, object]) -> float:
-    """Seconds; null and zero stand for a limit that nobody wrote down."""
+    """Return the limit in seconds; null and zero stand for a limit that nobody wrote down."""
     limit = optional_field(row, "time_limit", (dict, int, float), 0)
     if isinstance(limit, dict):
         seconds, nanos = (optional_field(limit, part, (int, float), 0) for part in ("seconds", "nanos"))

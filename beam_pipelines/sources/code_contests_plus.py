@@ -29,11 +29,22 @@ DEFAULT_MEMORY_MIB = 256
 
 
 def read_code_contests_plus(options: BuildOptions) -> ReadSource:
+    """Return the reading of CodeContests+; raises UserError for an input that is not there or lacks columns."""
     return read_row_source(options, SOURCE, parse_code_contests_plus, columns=COLUMNS)
 
 
 def parse_code_contests_plus(name: str, row: Mapping[str, object], options: BuildOptions) -> Problem:
-    """Make a problem of one row; raises BrokenRecordError naming the column, UnsupportedProblemError for a checker."""
+    """Make a problem of a row of CodeContests+.
+
+    Args:
+      name: not used; rows carry an id of their own.
+      row: the row.
+      options: `languages` and `special_judges` count.
+
+    Raises:
+      BrokenRecordError: a column is missing or holds something else; the message names it.
+      UnsupportedProblemError: the problem has a checker, and outputs are not to be compared instead.
+    """
     if optional_field(row, "checker", str, "").strip():
         require_comparison(options, "checker is given")
     solutions = [

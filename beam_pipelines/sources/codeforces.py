@@ -30,11 +30,22 @@ ORIGINS = {"examples": "public", "official_tests": "private"}
 
 
 def read_codeforces(options: BuildOptions) -> ReadSource:
+    """Return the reading of Codeforces problems; raises UserError for an input that is not there."""
     return read_row_source(options, "codeforces", parse_codeforces)
 
 
 def parse_codeforces(name: str, row: Mapping[str, object], options: BuildOptions) -> Problem:
-    """Make a problem without solutions of one row."""
+    """Make a problem without solutions of a row.
+
+    Args:
+      name: not used; rows carry an id of their own.
+      row: the row.
+      options: `special_judges` counts.
+
+    Raises:
+      BrokenRecordError: a column is missing or holds something else.
+      UnsupportedProblemError: the problem is interactive, reads or writes files, or has a checker of its own.
+    """
     if optional_field(row, "interaction_format", str, ""):
         raise UnsupportedProblemError("interactive", "interaction_format is given")
     mode = optional_field(row, "input_mode", str, "stdio")
@@ -69,7 +80,7 @@ def _statement(row: Mapping[str, object]) -> str:
 
 
 def _tests(row: Mapping[str, object]) -> Iterator[Test]:
-    """Samples first; the official tests usually begin with them again."""
+    """Yield samples first, then the official tests, which usually begin with the same samples, without repetition."""
     seen = set()
     for column, origin in ORIGINS.items():
         for case in optional_field(row, column, list, []):

@@ -11,7 +11,13 @@ NAME_FIELDS = ("id", "name", "question_id", "problem_id", "task_id", "question_t
 
 
 def read_evaluation_sets(paths: str) -> dict[str, str]:
-    """Return name -> statement over all files of a comma-separated list of files and directories.
+    """Read the statements of evaluation sets.
+
+    Args:
+      paths: files and directories of JSON Lines or Parquet, separated by commas; empty for none.
+
+    Returns:
+      Name -> statement; names are made unique by file and row.
 
     Raises:
       UserError: a file is not there or broken, or a row has none of the fields in which sets keep their statements.

@@ -29,11 +29,21 @@ from optimrl_jax.arrays import TestKind
 
 
 def read_jsonl(options: BuildOptions) -> ReadSource:
+    """Return the reading of files of the schema above; raises UserError for an input that is not there."""
     return read_row_source(options, "", parse_object)
 
 
 def parse_object(name: str, value: Mapping[str, object], options: BuildOptions) -> Problem:
-    """Make a problem of one object of the schema above; raises BrokenRecordError naming the field."""
+    """Make a problem of one object of the schema above.
+
+    Args:
+      name: not used; objects carry an id of their own.
+      value: the object.
+      options: `languages` says which solutions to keep.
+
+    Raises:
+      BrokenRecordError: a field is missing or holds something else; the message names it.
+    """
     own_id = required_field(value, "id", str)
     solutions = [_solution(own_id, n, one) for n, one in enumerate(optional_field(value, "solutions", list, []))]
     accepted = select_languages(solutions, options)

@@ -33,7 +33,7 @@ SUFFIXES = {".py": "python3", ".py3": "python3", ".py2": "python2", ".c": "c", "
 
 
 def language_named(name: object) -> str:
-    """Return the sandbox's name for a language that a source names in words, empty for a language it does not run.
+    """Return the sandbox's name for a language that a source names in words; empty for one it does not know.
 
     Versions and compilers after the name do not matter: "C++17 (GCC 7-32)" is cpp, "Python 3.8" is python3.
     """
@@ -45,16 +45,20 @@ def language_named(name: object) -> str:
 
 
 def language_of_file(path: pathlib.PurePath) -> str:
-    """Return the sandbox's name for the language of a source file by its suffix, empty for others."""
+    """Return the sandbox's name for the language of a source file by its suffix; empty for others."""
     # A capital C is C++, a small one is C.
     return SUFFIXES.get(path.suffix, "") or SUFFIXES.get(path.suffix.lower(), "")
 
 
 def select_languages(solutions: Iterable[Solution], options: BuildOptions) -> tuple[Solution, ...]:
-    """Return the solutions in languages that the build takes.
+    """Keep the solutions in languages that the build takes.
 
     What a source calls Python 2 may be valid Python 3, and the other way round. It comes along with Python 3, under
     that name, and the stage `labels` tells the two apart by their texts.
+
+    Args:
+      solutions: in any languages.
+      options: `languages` says which.
     """
     named = (dataclasses.replace(one, language="python3") if one.language == "python2" else one for one in solutions)
     return tuple(solution for solution in named if solution.language in options.languages.split(","))

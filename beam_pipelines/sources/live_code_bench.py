@@ -35,11 +35,22 @@ _TEXTS = {"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"}
 
 
 def read_live_code_bench(options: BuildOptions) -> ReadSource:
+    """Return the reading of LiveCodeBench; raises UserError for an input that is not there."""
     return read_row_source(options, "live_code_bench", parse_live_code_bench)
 
 
 def parse_live_code_bench(name: str, row: Mapping[str, object], options: BuildOptions) -> Problem:
-    """Make a problem without solutions of one row."""
+    """Make a problem without solutions of a row.
+
+    Args:
+      name: not used; rows carry an id of their own.
+      row: the row.
+      options: not used.
+
+    Raises:
+      BrokenRecordError: a column is missing or holds something else.
+      UnsupportedProblemError: its tests call a function.
+    """
     return Problem(
         id=f"live_code_bench/{required_field(row, 'question_id', str)}",
         source="live_code_bench",
@@ -65,7 +76,7 @@ def _tests(row: Mapping[str, object], column: str, origin: str) -> Iterator[Test
 
 
 def _cases(value: str | list, column: str) -> list:
-    """The cases of a column: JSON in a text, or a packed text of JSON."""
+    """Return the test cases of a column: a list, JSON in a text, or a packed text of JSON."""
     if isinstance(value, list):
         return value
     try:
@@ -78,10 +89,13 @@ def _cases(value: str | list, column: str) -> list:
 
 
 def unpack_text(packed: str) -> str:
-    """Return the text in base 64 of a compressed pickle of one text; nothing of the pickle is executed.
+    """Unpack a text from a compressed pickle in base 64, without executing anything of the pickle.
+
+    Args:
+      packed: the base 64 text.
 
     Raises:
-      ValueError: it is no such thing, unpacks to more than a gibibyte, or holds anything but a text.
+      ValueError: it is no such thing, unpacks to more than a gibibyte, or holds anything but one text.
     """
     try:
         unpacking = zlib.decompressobj()

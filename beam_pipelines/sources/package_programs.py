@@ -46,17 +46,28 @@ MOST_COUNTED = 8
 
 @dataclasses.dataclass(frozen=True)
 class Submissions:
-    """Solutions of all languages, and how many submissions were left out for which reason."""
+    """The submissions of a package.
+
+    Attributes:
+      solutions: of all languages, with labels.
+      left_out: reason -> submissions that were left out for it.
+    """
 
     solutions: tuple[Solution, ...]
     left_out: Mapping[str, int]
 
 
 def read_submissions(folder: pathlib.Path) -> Submissions:
-    """Read every program (a file, or a directory with one source file) in the folders of `submissions`.
+    """Read every program in the folders of `submissions`: a file, or a directory with one source file.
 
     A program that must pass all tests is correct, one that must fail one by its answer or by crashing is incorrect.
     Those that may be only too slow are neither, and are left out, as are programs of several files.
+
+    Args:
+      folder: the directory `submissions` of a package; one that is not there has none.
+
+    Raises:
+      BrokenRecordError, yaml.YAMLError: `submissions.yaml` does not fit.
     """
     settings = _read_yaml(folder / "submissions.yaml")
     solutions: list[Solution] = []
@@ -84,7 +95,7 @@ def _is_source(path: pathlib.Path) -> bool:
 
 
 def _label(folder: str, settings: Sequence[Mapping[str, object]], program: str) -> Label | None:
-    """What the verdicts that are permitted and required say; None where they say neither."""
+    """Return the label that the permitted and required verdicts give; None where they give neither."""
     permitted, required = PERMITTED.get(folder, ALL_VERDICTS), REQUIRED.get(folder, ALL_VERDICTS)
     if folder not in REQUIRED and (match := EXPECTED_RESULTS.search(program)):
         words = {word.strip().upper() for word in match[1].split(",")}
@@ -99,7 +110,7 @@ def _label(folder: str, settings: Sequence[Mapping[str, object]], program: str) 
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a glob pattern of `submissions.yaml` matches a path or a directory above it.
+    """Tell whether a glob pattern of `submissions.yaml` matches a path or a directory above it.
 
     `*` stays inside a name; braces give alternatives.
     """
@@ -121,10 +132,16 @@ def _expand_braces(pattern: str) -> Iterator[str]:
 
 
 def read_generators_of_package(folder: pathlib.Path) -> tuple[tuple[Generator, ...], int]:
-    """Return the input generators that can be run, and how many other programs there are.
+    """Read the input generators of a package.
 
     A Python program that defines `InputGenerator` or `generate_input` is called. Any other Python program is started
     with the arguments with which `generators.yaml` starts it, and prints an input.
+
+    Args:
+      folder: the directory `generators` of a package; one that is not there has none.
+
+    Returns:
+      The generators that can be run, and how many other programs there are.
     """
     commands = _commands(_read_yaml(folder / "generators.yaml"))
     generators, others = [], 0
@@ -143,7 +160,7 @@ def read_generators_of_package(folder: pathlib.Path) -> tuple[tuple[Generator, .
 
 
 def _commands(settings: Mapping[str, object]) -> dict[str, list[str]]:
-    """The arguments of each program, in the order in which they stand under `data`."""
+    """Collect the arguments of each program, in the order in which they stand under `data`."""
     found: dict[str, list[str]] = {}
     for command, count in _walk(settings.get("data")):
         program, _, arguments = command.strip().partition(" ")
@@ -156,7 +173,7 @@ def _commands(settings: Mapping[str, object]) -> dict[str, list[str]]:
 
 
 def _walk(node: object) -> Iterator[tuple[str, int]]:
-    """The commands below a node and how often each is run: texts, or what `generate` says."""
+    """Yield the commands below a node, each with how often it is run."""
     if isinstance(node, str):
         yield node, 1
     elif isinstance(node, list):

@@ -21,9 +21,15 @@ ReadSettings = Callable[[pathlib.Path], Mapping[str, object]]
 
 
 def require_judgeable(package: pathlib.Path, manifest: Mapping[str, object], options: BuildOptions) -> None:
-    """Raise UnsupportedProblemError, with the kind of problem as its reason, where comparing outputs is no judgement.
+    """Raise UnsupportedProblemError unless comparing outputs judges the problem.
 
-    The legacy format says so in `validation`, the later ones in `type` and by a folder with a validator.
+    The legacy format says so in `validation`, the later ones in `type` and by a folder with a validator. The error's
+    reason is the kind of problem.
+
+    Args:
+      package: directory of the package.
+      manifest: what `problem.yaml` says.
+      options: `special_judges` says what becomes of validators of the package's own.
     """
     validation = str(manifest.get("validation") or "default").split()
     kinds = manifest.get("type") or "pass-fail"
@@ -67,7 +73,7 @@ def validator_arguments(
 
 
 def _words(value: object, key: str) -> Arguments:
-    """A sequence of arguments, or a text of them, as words."""
+    """Split a sequence of arguments, or a text of them, into words."""
     if isinstance(value, str):
         return tuple(shlex.split(value))
     if isinstance(value, list):
@@ -76,7 +82,10 @@ def _words(value: object, key: str) -> Arguments:
 
 
 def choose_checker(arguments: Arguments) -> str:
-    """Return the named comparison of the sandbox for the arguments of the default validator.
+    """Name the sandbox's comparison that does what the default validator does with these arguments.
+
+    Args:
+      arguments: of the default validator.
 
     Raises:
       BrokenRecordError: an argument is unknown, or a tolerance is no number.

@@ -57,6 +57,7 @@ STATEMENT_PARTS = ("legend", "input", "output", "interaction", "notes")
 
 
 def read_polygon(options: BuildOptions) -> ReadSource:
+    """Return the reading of a Polygon package or of a directory of packages; raises UserError where there is none."""
     root = existing_path(options.input, "--input", is_directory=True)
     packages = [root] if (root / MANIFEST).exists() else sorted(path.parent for path in root.glob(f"*/{MANIFEST}"))
     require(bool(packages), "--input", options.input, "a Polygon package or a directory of packages")
@@ -78,9 +79,14 @@ def parse_polygon_block(block: tuple[str], options: BuildOptions) -> Iterator[Pr
 def problem_from_polygon(package: pathlib.Path, options: BuildOptions) -> Problem:
     """Make a problem of a package's directory.
 
+    Args:
+      package: holds `problem.xml`.
+      options: `languages` and `special_judges` count.
+
     Raises:
       BrokenRecordError: something is missing or does not fit; the message says what.
       UnsupportedProblemError: the problem is not judged by comparing outputs.
+      xml.etree.ElementTree.ParseError: the manifest is not XML.
     """
     root = _manifest(package / MANIFEST)
     judging, testset = root.find("judging"), root.find("judging/testset[@name='tests']")
@@ -132,7 +138,7 @@ def _tests(package: pathlib.Path, testset: ElementTree.Element) -> Iterator[Test
 
 
 def _numbered(pattern: str, number: int) -> str:
-    """The path of a test: the pattern has one place for a number, as in tests/%02d.a."""
+    """Fill a test's number into the one place that a pattern such as tests/%02d.a has for it."""
     try:
         return pattern % number
     except (TypeError, ValueError):
@@ -157,7 +163,7 @@ def _checker(root: ElementTree.Element, options: BuildOptions) -> str:
 
 
 def _solutions(package: pathlib.Path, root: ElementTree.Element) -> tuple[list[Solution], dict[str, int]]:
-    """Solutions whose tags say that they are right or wrong, and how many others there are."""
+    """Return the solutions whose tags say that they are right or wrong, and count the others."""
     solutions, others = [], Counter(too_slow=0)
     for solution in root.iterfind("assets/solutions/solution"):
         source = solution.find("source")
@@ -177,7 +183,7 @@ def _solutions(package: pathlib.Path, root: ElementTree.Element) -> tuple[list[S
 
 
 def _statement(package: pathlib.Path, root: ElementTree.Element) -> str:
-    """The English statement as it is typeset, else the first one; of its sections, those that are there."""
+    """Return the English statement in TeX, else the first one; of its sections, those that are there."""
     found = [node for node in root.iterfind("statements/statement") if node.get("type", "").endswith("tex")]
     english = [node for node in found if node.get("language") == "english"] or found
     language = english[0].get("language", "english") if english else "english"

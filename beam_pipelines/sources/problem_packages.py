@@ -32,6 +32,7 @@ DEFAULT_MEMORY_MIB = 2048
 
 
 def read_packages(options: BuildOptions) -> ReadSource:
+    """Return the reading of a problem package or of a directory of packages; raises UserError where there is none."""
     root = existing_path(options.input, "--input", is_directory=True)
     packages = [root] if (root / MANIFEST).exists() else sorted(path.parent for path in root.glob(f"*/{MANIFEST}"))
     require(bool(packages), "--input", options.input, "a problem package or a directory of packages")
@@ -44,7 +45,7 @@ def parse_package_block(block: tuple[str], options: BuildOptions) -> Iterator[Pr
 
 
 def parse_package(package: pathlib.Path, options: BuildOptions) -> Problem | Rejection:
-    """Return a package as a problem, or why it is none."""
+    """Make a problem of a package's directory, or a rejection that says why it is none."""
     name = f"{SOURCE}/{package.name}"
     try:
         return problem_from_package(package, options)
@@ -57,9 +58,14 @@ def parse_package(package: pathlib.Path, options: BuildOptions) -> Problem | Rej
 def problem_from_package(package: pathlib.Path, options: BuildOptions) -> Problem:
     """Make a problem of a package's directory.
 
+    Args:
+      package: holds `problem.yaml`.
+      options: `languages` and `special_judges` count.
+
     Raises:
       BrokenRecordError: something is missing or does not fit; the message says what.
       UnsupportedProblemError: the problem is not judged by comparing outputs.
+      ValueError, yaml.YAMLError, configparser.Error: a file cannot be parsed.
     """
     manifest = read_mapping(package / MANIFEST)
     require_judgeable(package, manifest, options)
@@ -92,7 +98,7 @@ def problem_from_package(package: pathlib.Path, options: BuildOptions) -> Proble
 
 
 def _tests_and_checker(package: pathlib.Path, manifest: Mapping[str, object]) -> tuple[tuple[Test, ...], str]:
-    """The tests and the comparison of the secret ones; samples that are compared differently are left out."""
+    """Return the tests and the comparison of the secret ones, without samples that are compared differently."""
     settings = functools.lru_cache(maxsize=None)(read_mapping_if_there)
     found = [
         (test, validator_arguments(path, package, manifest, settings))
@@ -126,7 +132,7 @@ def _statement(package: pathlib.Path) -> str:
 
 
 def _source_name(manifest: Mapping[str, object]) -> str:
-    """The contest: a text, an object with a name, or the first of a list of these."""
+    """Return the name of the contest: a text, an object with a name, or the first of a list of these."""
     source = manifest.get("source") or ""
     source = source[0] if isinstance(source, list) and source else source
     return str(source.get("name") or "" if isinstance(source, dict) else source)
@@ -143,7 +149,12 @@ def _time_limit_s(package: pathlib.Path, limits: Mapping[str, object]) -> float:
 
 
 def read_mapping(path: pathlib.Path) -> dict[str, object]:
-    """Return what a YAML file says, an empty one nothing; raises BrokenRecordError for anything but a mapping."""
+    """Read a YAML file that holds a mapping; an empty file holds an empty one.
+
+    Raises:
+      BrokenRecordError: it holds something else.
+      yaml.YAMLError: it is not YAML.
+    """
     value = yaml.safe_load(path.read_text("utf-8-sig")) or {}
     if not isinstance(value, dict):
         raise BrokenRecordError(f"{path.name}: expected a mapping")
@@ -151,4 +162,5 @@ def read_mapping(path: pathlib.Path) -> dict[str, object]:
 
 
 def read_mapping_if_there(path: pathlib.Path) -> dict[str, object]:
+    """Read a YAML file as `read_mapping` does; a file that is not there holds an empty mapping."""
     return read_mapping(path) if path.is_file() else {}

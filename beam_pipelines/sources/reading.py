@@ -40,7 +40,11 @@ class BrokenRecordError(ValueError):
 
 
 class UnsupportedProblemError(ValueError):
-    """A sound record of a kind of problem that is not judged by comparing standard output; `reason` names the kind."""
+    """A sound record of a kind of problem that comparing standard output does not judge.
+
+    Attributes:
+      reason: names the kind.
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -70,7 +74,14 @@ def read_row_source(
 def parse_rows(
     block: RowBlock, options: BuildOptions, *, source: str, parse: ParseRow
 ) -> Iterator[Problem | Rejection]:
-    """Yield a problem or a rejection for every row of a block."""
+    """Yield a problem or a rejection for every row of a block.
+
+    Args:
+      block: some rows of a file.
+      options: of the build.
+      source: begins the ids of rejected rows; empty where rows carry whole ids.
+      parse: makes a problem of a row, or raises why it cannot.
+    """
     for row in read_block(block):
         if isinstance(row, DamagedRow):
             yield Rejection(row.name, "read", row.reason, row.detail)
@@ -81,7 +92,15 @@ def parse_rows(
 def parse_or_reject(
     name: str, row: object, options: BuildOptions, *, source: str, parse: ParseRow
 ) -> Problem | Rejection:
-    """Return what a row says: a problem, or why it is none."""
+    """Make a problem of a row, or a rejection that says why it is none.
+
+    Args:
+      name: identifies a row that has no id.
+      row: the parsed row; anything but an object is rejected.
+      options: of the build.
+      source: begins the ids of rejected rows; empty where rows carry whole ids.
+      parse: makes a problem of a row, or raises why it cannot.
+    """
     if not isinstance(row, dict):
         return Rejection(name, "read", "not_an_object")
     ids = (row[field] for field in NAME_FIELDS if isinstance(row.get(field), str | int))
@@ -102,15 +121,15 @@ def require_comparison(options: BuildOptions, detail: str) -> None:
 
 
 def rating_band(rating: int) -> str:
-    """Return the category of a rating: bands of 400, empty for problems without one."""
+    """Return the category of a rating: bands of 400, empty for a problem without one."""
     return f"rating_{rating // RATING_BAND * RATING_BAND}" if rating else ""
 
 
 class ReadSource(beam.PTransform):
-    """Reads every block with `parse`; problems out, and rejections under the tag `rejected`.
+    """Reads blocks and parses them; problems out, and rejections under the tag `rejected`.
 
     Attributes:
-      expected_records: how many problems and rejections come out: what the source holds, counted before it is read.
+      expected_records: how many problems and rejections come out, counted before anything is parsed.
     """
 
     def __init__(
@@ -126,7 +145,7 @@ class ReadSource(beam.PTransform):
         self._finished = ""
 
     def records(self) -> Iterator[Problem | Rejection]:
-        """Yield the records one after the other in this process, with the generators that a file has for them."""
+        """Yield all records in this process, one after the other, with the generators that a file has for them."""
         generators = generator_files.read_generators(self._options.generators)
         for block in self._blocks:
             for record in self._parse(block, self._options):
@@ -171,7 +190,7 @@ def _finish_record(record: Problem | Rejection, generators: generator_files.Gene
 
 
 def tidy_or_reject(problem: Problem) -> Problem | Rejection:
-    """Return the problem with tidy texts, or a rejection where the dataset could not hold one of its values."""
+    """Tidy the texts of a problem; reject it where the dataset could not hold one of its values."""
     clean = tidy_problem(problem)
     name = clean.id.encode("ascii", "replace").decode()
     try:
@@ -195,7 +214,7 @@ def _texts(problem: Problem) -> Iterator[str]:
 
 
 def _out_of_range(problem: Problem) -> str:
-    """The first number that cannot be stored or meant, in words; empty if all can."""
+    """Describe the first number that cannot be stored or meant; empty if all can."""
     bounds = {
         "difficulty": (-LARGEST_INT32, LARGEST_INT32),
         "rating": (-LARGEST_INT32, LARGEST_INT32),
@@ -231,10 +250,15 @@ def tidy_text(text: str) -> str:
 
 
 def required_field(value: object, field: str, kind: type[Kind] | tuple[type[Kind], ...]) -> Kind:
-    """Return the field of a parsed object.
+    """Return a field of a parsed object.
+
+    Args:
+      value: what should be an object.
+      field: name of the field.
+      kind: type or types of its value; true and false are no numbers.
 
     Raises:
-      BrokenRecordError: it is missing, or of another kind; a truth value is no number.
+      BrokenRecordError: the value is no object, or the field is missing or of another type.
     """
     if not isinstance(value, dict):
         raise BrokenRecordError(f"{type(value).__name__}: expected an object with the field {field!r}")
@@ -249,14 +273,22 @@ def required_field(value: object, field: str, kind: type[Kind] | tuple[type[Kind
 
 
 def optional_field(value: object, field: str, kind: type[Kind] | tuple[type[Kind], ...], default: Kind) -> Kind:
-    """Return the field of a parsed object, or the default where it is absent or null; as `required_field` otherwise."""
+    """Return a field of a parsed object, or the default where it is absent or null.
+
+    Raises:
+      BrokenRecordError: the value is no object, or the field is of another type.
+    """
     if isinstance(value, dict) and value.get(field) is None:
         return default
     return required_field(value, field, kind)
 
 
 def texts_field(value: object, field: str) -> list[str]:
-    """Return a field that is a list of texts; BrokenRecordError names the place of an item that is none."""
+    """Return a field that is a list of texts.
+
+    Raises:
+      BrokenRecordError: the field is missing or no list, or an item is no text; the message says which.
+    """
     items = required_field(value, field, list)
     for index, item in enumerate(items):
         if not isinstance(item, str):

@@ -30,7 +30,13 @@ MAX_PARTS = 16
 
 @dataclasses.dataclass(frozen=True)
 class DamagedRow:
-    """A row that its file does not give: where it stands, and what the reader said."""
+    """A row that its file could not give.
+
+    Attributes:
+      name: file and place of the row.
+      reason: in one word, `not_json` or `broken_row_group`.
+      detail: what the reader said.
+    """
 
     name: str
     reason: str
@@ -61,7 +67,7 @@ class RowBlock:
 
 
 def find_row_files(name: str, split: str, *, field: str = "--input") -> list[epath.Path]:
-    """Return the files of a problem set, of one split where it has several.
+    """Find the files of a problem set, of one split where it has several.
 
     Args:
       name: a file, a directory of files, or a repository as a hub publishes it (files in `data/`, in one folder a
@@ -85,7 +91,7 @@ def find_row_files(name: str, split: str, *, field: str = "--input") -> list[epa
 
 
 def make_blocks(files: Sequence[epath.Path], *, limit: int, columns: Sequence[str] = ()) -> list[RowBlock]:
-    """Return the blocks of all rows of the files, in order.
+    """Divide the rows of files into blocks, in order.
 
     Args:
       files: as `find_row_files` returns them.
@@ -111,7 +117,13 @@ def make_blocks(files: Sequence[epath.Path], *, limit: int, columns: Sequence[st
 
 
 def read_block(block: RowBlock) -> Iterator[tuple[str, object] | DamagedRow]:
-    """Yield the rows of a block as pairs of a name that tells them apart and their value."""
+    """Yield the rows of a block as pairs of name and value; the name tells rows of a file apart.
+
+    A row that cannot be decoded comes as a `DamagedRow`.
+
+    Raises:
+      OSError: the disk or the network fails.
+    """
     path = epath.Path(block.path)
     if path.suffix == ".parquet":
         yield from _read_parquet(path, block)
@@ -123,7 +135,7 @@ def read_block(block: RowBlock) -> Iterator[tuple[str, object] | DamagedRow]:
 
 
 def _files_below(root: epath.Path, field: str) -> list[epath.Path]:
-    """Files of the directory itself, or of `data`, or of its one folder that has any, or of folders named as splits."""
+    """Return the files of a directory itself, of `data`, of its one folder with files, or of its folders of splits."""
     if files := _row_files_in(root):
         return files
     folders = {folder.name: _row_files_in(folder) for folder in sorted(root.iterdir()) if folder.is_dir()}
@@ -174,7 +186,7 @@ def _rows_of_part(rows: int, part: int, parts: int) -> list[int]:
 
 
 def _read_parquet(path: epath.Path, block: RowBlock) -> Iterator[tuple[str, object] | DamagedRow]:
-    """The rows of a block; where decoding fails, what is left of the block is damaged."""
+    """Yield the rows of a block; where decoding fails, what is left of the block is damaged."""
     done = 0
     with path.open("rb") as binary:
         try:
@@ -196,13 +208,13 @@ def _read_parquet(path: epath.Path, block: RowBlock) -> Iterator[tuple[str, obje
 
 
 def _row_name(path: epath.Path, block: RowBlock, index: int) -> str:
-    """File, row group and number in it of the row with that index in the block."""
+    """Name the row with that index in the block by file, row group and number in the group."""
     batch, rest = divmod(index, ROWS_A_BLOCK)
     return f"{path.name}/{block.group}:{(batch * block.parts + block.part) * ROWS_A_BLOCK + rest}"
 
 
 def _line_blocks(path: epath.Path, *, limit: int) -> list[RowBlock]:
-    """Runs of lines, blank ones left out; of a compressed file, which has no second entrance, all lines at once."""
+    """Divide the lines that are not blank into blocks; a gzip file has no second entrance and becomes one block."""
     blocks: list[RowBlock] = []
     count = offset = 0
     with _open_lines(path) as lines:
@@ -244,7 +256,7 @@ def _open_lines(path: epath.Path):
 
 
 def _json_rows(path: epath.Path) -> list[object]:
-    """The rows of one JSON text: a list, or an object of rows by name."""
+    """Read the rows of one JSON text: a list, or an object of rows by name."""
     with _open_lines(path) as file:
         try:
             value = json.loads(file.read().decode("utf-8-sig"))

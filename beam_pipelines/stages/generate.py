@@ -169,7 +169,7 @@ def _verified(
 
 
 def _undecided(problem: Problem, campaign: GenerationCampaign) -> list[int]:
-    """Return the solutions that have to run on new tests: correct ones, and incorrect ones that pass the original tests.
+    """Return the solutions that have to run on new tests: correct ones, and incorrect ones that original tests passed.
 
     No filter removes original tests, so what fails them needs no further evidence.
     """

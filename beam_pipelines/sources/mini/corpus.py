@@ -23,7 +23,7 @@ KINDS = ("slow", "medium", "fast", "wrong")
 
 @functools.cache
 def mini_problems() -> tuple[Problem, ...]:
-    """Return all problems in a fixed order: families one after the other, nine instances each."""
+    """Return all problems of the embedded corpus: families in a fixed order, nine instances each. Cached."""
     return tuple(
         problem for position, family in enumerate(mini_families()) for problem in expand_family(family, position)
     )
@@ -31,7 +31,7 @@ def mini_problems() -> tuple[Problem, ...]:
 
 @functools.cache
 def mini_families() -> tuple[ProblemFamily, ...]:
-    """Return the families in the order of their table of trusted answers."""
+    """Return the families in the order of their table of trusted answers. Cached."""
     return tuple(_read_family(name) for name in ANSWERS)
 
 

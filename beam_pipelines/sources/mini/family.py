@@ -25,12 +25,12 @@ SPOILED = "fast_0"
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """What varies inside a family.
+    """The part of a problem that varies inside its family.
 
     Attributes:
       name: unique in its family.
       phrase: how the statement asks for it.
-      fragments: texts that program templates of the family use.
+      fragments: texts that program templates of the family use, by name.
       answer: maps the text of an input to the integer that is asked for, without any program.
     """
 
@@ -72,6 +72,10 @@ def iterate_instances(family: ProblemFamily, position: int) -> Iterator[tuple[Op
 
     Consecutive forms, shifted by the family's position in the corpus, so that a family shows every form and an
     operation meets other forms in other families.
+
+    Args:
+      family: the family.
+      position: its place in `mini_families()`.
     """
     for slot in range(FORMS_OF_AN_OPERATION * len(family.operations)):
         form = FORMS[(slot + FORM_STRIDE * position) % len(FORMS)]
@@ -79,12 +83,26 @@ def iterate_instances(family: ProblemFamily, position: int) -> Iterator[tuple[Op
 
 
 def expand_family(family: ProblemFamily, position: int) -> tuple[Problem, ...]:
-    """Make all problems of a family, as records with base tests, labelled solutions and the generator."""
+    """Make all problems of a family, as records with base tests, labelled solutions and the generator.
+
+    Args:
+      family: the family.
+      position: its place in `mini_families()`; decides which forms its operations take.
+    """
     return tuple(make_instance(family, operation, form=form) for operation, form in iterate_instances(family, position))
 
 
 def make_instance(family: ProblemFamily, operation: Operation, *, form: OutputForm) -> Problem:
-    """Make the problem that asks for one operation in one form."""
+    """Make the problem that asks for one operation in one form.
+
+    Args:
+      family: statement and programs.
+      operation: what is asked for; its fragments fill the programs' templates.
+      form: how the answer is printed.
+
+    Raises:
+      KeyError: a template uses a name that nothing fills.
+    """
     return Problem(
         id=f"{SOURCE}/{family.name}/{operation.name}_{form.name}",
         source=SOURCE,

@@ -33,7 +33,12 @@ MIN_SEPARATION = 1.5
 
 @dataclasses.dataclass(frozen=True)
 class SpeedSeparation:
-    """Time of the fastest program of a class over that of the slowest program of the next faster class."""
+    """How far apart the speed classes of one instance are.
+
+    Attributes:
+      medium_to_fast: time of the fastest medium program over that of the slowest fast one.
+      slow_to_medium: time of the fastest slow program over that of the slowest medium one.
+    """
 
     medium_to_fast: float
     slow_to_medium: float
@@ -46,7 +51,14 @@ class SpeedSeparation:
 
 @dataclasses.dataclass(frozen=True)
 class InstanceReport:
-    """What running one instance showed: violations in words, and how far its speed classes are apart."""
+    """What running one instance showed.
+
+    Attributes:
+      family: name of its family.
+      violations: what contradicts its labels and speed classes, in words.
+      least_s: id of a correct program -> least wall seconds on large inputs.
+      separation: of its speed classes.
+    """
 
     family: str
     violations: tuple[str, ...]
@@ -57,13 +69,16 @@ class InstanceReport:
 def verify_families(
     families: Iterable[ProblemFamily], client: Client, *, rounds: int, repeats: int
 ) -> Iterable[InstanceReport]:
-    """Run all programs of the families and yield one report for each instance, as each is done.
+    """Run all programs of the families and yield one report for each instance as soon as it is done.
 
     Args:
       families: some of `mini_families()`.
       client: a sandbox.
       rounds: calls of each of the generator's methods whose inputs check labels.
       repeats: timed executions of each correct program on each large input.
+
+    Raises:
+      RuntimeError: a generator gives no inputs.
     """
     positions = {family.name: position for position, family in enumerate(mini_families())}
     for family in families:
@@ -80,7 +95,17 @@ def verify_families(
 
 
 def generate_inputs(client: Client, family: ProblemFamily, *, methods: Sequence[str], rounds: int) -> tuple[str, ...]:
-    """Return inputs of the family's generator, run in the sandbox round by round; RuntimeError if it gives none."""
+    """Run the family's generator in the sandbox and return its inputs, round by round.
+
+    Args:
+      client: a sandbox.
+      family: the family.
+      methods: the generator's methods of one round, in order.
+      rounds: calls of each of them.
+
+    Raises:
+      RuntimeError: the generator gives none.
+    """
     source = harness.wrapper_program(
         Generator("inputs", family.generator), methods, calls=rounds, seed=len(family.name)
     )
@@ -114,7 +139,13 @@ def _report(problem: Problem, client: Client, *, suite: Suite, speed_tests: int,
 
 
 def describe_violations(problem_id: str, solution: Solution, run: RunResult) -> list[str]:
-    """Say in words what contradicts the label of a solution; empty if nothing does."""
+    """Say in words what contradicts the label of a solution; empty if nothing does.
+
+    Args:
+      problem_id: begins the line.
+      solution: has the label.
+      run: of the solution on all tests that check labels.
+    """
     failed = [result for result in run.results if result.verdict is not Verdict.SUCCESS]
     if run.is_faulted:
         return [f"{problem_id} {solution.id}: the sandbox failed: {failed[0].detail}"]
@@ -126,9 +157,16 @@ def describe_violations(problem_id: str, solution: Solution, run: RunResult) -> 
 
 
 def least_wall_s(solutions: Sequence[Solution], runs: Sequence[RunResult]) -> dict[str, float]:
-    """Return wall seconds by solution id: the least over the tests of a run, which are inputs of one size.
+    """Return the least wall seconds of each run over its tests, which are inputs of one size.
 
     On a shared host most runs may be disturbed, and a disturbed run is only ever slower.
+
+    Args:
+      solutions: the programs.
+      runs: one for each of them, in order.
+
+    Returns:
+      Solution id -> seconds.
     """
     return {
         solution.id: min(result.wall_s for result in run.results) for solution, run in zip(solutions, runs, strict=True)
@@ -136,7 +174,12 @@ def least_wall_s(solutions: Sequence[Solution], runs: Sequence[RunResult]) -> di
 
 
 def measure_separation(solutions: Sequence[Solution], seconds: Mapping[str, float]) -> SpeedSeparation:
-    """Compare neighbouring speed classes by the wall seconds of their programs (solution id -> s)."""
+    """Compare neighbouring speed classes by the wall seconds of their programs.
+
+    Args:
+      solutions: correct programs; every class has at least one.
+      seconds: solution id -> s.
+    """
     times = {
         name: [seconds[solution.id] for solution in solutions if solution.speed_class == name] for name in SPEED_CLASSES
     }
@@ -187,6 +230,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Verify the families that the arguments name; return 0 if all is well, 1 with violations, 2 for a mistake."""
     violations: list[str] = []
 
     def job(arguments: Sequence[str]) -> None:
