@@ -21,7 +21,11 @@ MODELS = tuple(PRINTED_ROWS)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the table that the arguments ask for."""
+    """Print the table that the arguments ask for.
+
+    Raises:
+      UserError: for an unknown model.
+    """
     parser = ArgumentParser(prog=NAME, description="List configurations, or the rows of a model of the paper.")
     parser.add_argument("model", nargs="?", choices=MODELS, help="list the rows of this model instead")
     model = parser.parse_args(arguments).model
@@ -30,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def config_table() -> rich.table.Table:
-    """Return every configuration file with the first line of its docstring."""
+    """Tabulate every configuration file with the first line of its docstring."""
     table = rich.table.Table("--config", "what it is for")
     for path in sorted(pathlib.Path(__file__).parent.glob("*.py")):
         module = ast.parse(path.read_text())
@@ -40,7 +44,7 @@ def config_table() -> rich.table.Table:
 
 
 def row_table(model: str) -> rich.table.Table:
-    """Return the rows of a model: name with aliases, environment, reward, and the paper's pass@1 with its table."""
+    """Tabulate the rows of a model: name with aliases, environment, reward, and the paper's pass@1 with its table."""
     printed = PRINTED_ROWS[model]
     table = rich.table.Table(title=f"--config=configs/{model}.py:ROW")
     # A name that is folded cannot be copied.

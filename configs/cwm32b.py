@@ -12,4 +12,5 @@ MODEL = paper.PaperModel("cwm32b", "cwm-32b", tensor=8, learning_rate=1.4e-7, sf
 
 
 def get_config(row: str = "standard_rlvr") -> ml_collections.ConfigDict:
+    """Return a row of the paper for this model; see `paper.config_of`."""
     return paper.config_of(row, MODEL)

@@ -43,7 +43,11 @@ class PaperModel:
 
 
 def config_of(row: str, model: PaperModel) -> ml_collections.ConfigDict:
-    """Return the configuration of a trained row (`environment.PRESETS` and its aliases), or of SFT for the row `sft`.
+    """Return the configuration of a row of the paper for one of its models.
+
+    Args:
+      row: a trained row, key of `environment.PRESETS` or one of its aliases, or `sft`.
+      model: what differs between the models.
 
     Raises:
       SettingsError: for a row that the model does not have, naming the choices.

@@ -15,20 +15,20 @@ RANKED = "ranked"
 
 
 def _rlvr(config: ml_collections.ConfigDict) -> None:
-    """Standard RLVR: correctness rises, speed hardly moves."""
+    """Set up standard RLVR: correctness rises, speed hardly moves."""
     config.environment.family = "rlvr"
     config.reward.composition = "correctness_only"
 
 
 def _mcmo(config: ml_collections.ConfigDict) -> None:
-    """More correctness and optimization tests, no ranking."""
+    """Add correctness and optimization tests, with no ranking."""
     config.environment.family = "mc_mo"
     config.environment.tolerance = 0.0
     config.reward.composition = "collapsed_binary"
 
 
 def _opt_only(config: ml_collections.ConfigDict) -> None:
-    """Speed without correctness: p100 collapses, as in the paper."""
+    """Reward speed without correctness: p100 collapses, as in the paper."""
     # Wrong programs run to the end on every test here, and those that never end would take most of the time.
     config.sandbox.limit_s = 0.15
     config.reward.composition = "optimization_only_binary"

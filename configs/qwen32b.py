@@ -11,4 +11,5 @@ MODEL = paper.PaperModel("qwen32b", "qwen2.5-32b", tensor=8, learning_rate=1.4e-
 
 
 def get_config(row: str = "standard_rlvr") -> ml_collections.ConfigDict:
+    """Return a row of the paper, or SFT, for this model; see `paper.config_of`."""
     return paper.config_of(row, MODEL)

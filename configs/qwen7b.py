@@ -11,4 +11,5 @@ MODEL = paper.PaperModel("qwen7b", "qwen2.5-7b", tensor=2, learning_rate=1e-7, s
 
 
 def get_config(row: str = "standard_rlvr") -> ml_collections.ConfigDict:
+    """Return a row of the paper, or SFT, for this model; see `paper.config_of`."""
     return paper.config_of(row, MODEL)

@@ -14,6 +14,11 @@ SIZES = ("whole", "quick")
 
 
 def get_config(size: str = "whole") -> ml_collections.ConfigDict:
+    """Return the settings of the simulator at one of `SIZES`.
+
+    Raises:
+      SettingsError: for an unknown size, naming the choices.
+    """
     if size not in SIZES:
         raise SettingsError(f"size = {size!r}: expected one of {', '.join(SIZES)}{did_you_mean(size, SIZES)}")
     config = ml_collections.ConfigDict(thaw(SimulatorSettings()))

@@ -15,6 +15,7 @@ ROOT = "runs/smollm2_135m"
 
 
 def get_config() -> ml_collections.ConfigDict:
+    """Return the main job with this model, its published weights and few short rollouts."""
     config = quickstart.small_job(ROOT)
     config.model = thaw(shapes.MODELS["smollm2-135m"])
     paper.sandboxed(config)

@@ -29,7 +29,11 @@ OPTIONS = {
 
 
 def main(job: Job) -> None:
-    """Works for the learner until its run has ended; raises UserError where no learner answers in time."""
+    """Work for the learner until its run has ended.
+
+    Raises:
+      UserError: if no learner answers in time, or it runs another job.
+    """
     address, parent = job.options["learner"], job.options["parent"]
     if not address:
         raise UserError("--learner = '': expected tcp://host:port, the actors.listen of a learner")
@@ -52,7 +56,7 @@ def main(job: Job) -> None:
 
 
 def _end_without(parent: int) -> None:
-    """Ends this process where the learner that started it is gone: a new one starts its own."""
+    """End this process if the learner that started it is gone: a new learner starts its own actors."""
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGTERM)
 

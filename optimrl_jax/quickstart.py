@@ -20,7 +20,14 @@ Step = tuple[pathlib.Path | None, str, tuple[str, ...]]
 
 
 def steps_of(variant: str) -> list[Step]:
-    """The jobs of a variant in order; dataset and SFT policy are those of the main variant."""
+    """List the jobs of a variant in order; all variants share the dataset and the SFT policy of the main one.
+
+    Args:
+      variant: one of `VARIANTS`.
+
+    Returns:
+      For each job, the file that it leaves (None: never skipped), its module and its flags.
+    """
     shared, own = ROOT / MAIN, ROOT / (MAIN if variant == VARIANTS[0] else f"{MAIN}_{variant}")
     config, main_config = (f"--config=configs/{MAIN}.py:{name}" for name in (variant, VARIANTS[0]))
     dataset, sft, grpo = shared / "dataset", shared / "sft", own / "grpo"
@@ -33,7 +40,14 @@ def steps_of(variant: str) -> list[Step]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what is not done yet; returns the exit code of the first job that fails, else 0."""
+    """Run the jobs that are not done yet, in order, up to the first that fails.
+
+    Args:
+      arguments: those after the program's name.
+
+    Returns:
+      The exit code of the job that failed, else 0.
+    """
     parser = argparse.ArgumentParser(prog="quickstart", description="Run the main job on two cores, about 10 minutes.")
     parser.add_argument(
         "variant",
@@ -53,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _variant(name: str) -> str:
-    """The variant of that name, which may also be that of its directory in `runs`."""
+    """Return the variant of that name, which may also be the name of its directory in `runs`."""
     return VARIANTS[0] if name == MAIN else name.removeprefix(f"{MAIN}_")
 
 

@@ -83,13 +83,15 @@ class Network(ModelSettings):
 
     @classmethod
     def of(cls, model: ModelSettings, compute: ComputeSettings) -> "Network":
-        """Return the decoder of that shape, computed like that."""
+        """Combine a shape with how it is computed."""
         shape = {field.name: getattr(model, field.name) for field in dataclasses.fields(ModelSettings)}
         return cls(**shape, compute=compute)
 
 
 @dataclasses.dataclass(frozen=True)
 class DataSettings:
+    """The dataset, the lengths of prompts and completions, and how texts become rows of tokens and back."""
+
     directory: str = setting("", "prepared DMC-Optim dataset")
     train_split: str = setting("rl_train", "split the policy is trained on")
     test_split: str = setting("rl_test", "held-out split")
@@ -145,6 +147,8 @@ class DeviceSettings:
 
 @dataclasses.dataclass(frozen=True)
 class SftSettings:
+    """The recipe of supervised fine-tuning."""
+
     init_from: str = setting("", "weights to start from: Hugging Face directory, GGUF file, gguf:PACKAGE; empty: none")
     steps: int = setting(400, "optimizer steps", POSITIVE)
     batch: int = setting(32, "programs of one step", POSITIVE)
@@ -184,6 +188,8 @@ class EnvironmentSettings:
 
 @dataclasses.dataclass(frozen=True)
 class RewardSettings:
+    """How an outcome becomes a reward."""
+
     composition: str = setting(
         "two_gate_binary",
         "name in `rewards.COMPOSITIONS` or NAIVE_COMPOSITIONS, or FILE.py:FUNCTION of an `arrays.Outcome`",
@@ -205,6 +211,8 @@ class NoiseSettings:
 
 @dataclasses.dataclass(frozen=True)
 class SandboxSettings:
+    """Where programs run, how their runs are timed, and what happens where a service gives up on one."""
+
     address: str = setting(
         "local",
         "who runs programs: docker, http(s)://host:port of services, separated by commas, or local: without isolation",
@@ -319,6 +327,8 @@ class CheckpointSettings:
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationSettings:
+    """Which policies are compared, on which problems, and by which figures."""
+
     policies: tuple[tuple[str, str], ...] = setting(
         (),
         "(name, policy) of each to compare: workdir, workdir@step, published weights, http://host:port/v1#model; "
@@ -358,6 +368,8 @@ class ServeSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
+    """All settings of a job, by section."""
+
     seed: int = setting(0, "the one seed; every stream is folded from it", NOT_NEGATIVE)
     model: ModelSettings = section(ModelSettings)
     compute: ComputeSettings = section(ComputeSettings)

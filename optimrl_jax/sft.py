@@ -31,7 +31,11 @@ _LOG = logging.getLogger(__name__)
 
 
 def main(job: Job) -> None:
-    """Trains tokenizer and policy; leaves checkpoints, metrics and `summary.json` in the workdir."""
+    """Train tokenizer and policy; leave checkpoints, metrics and `summary.json` in the workdir.
+
+    Raises:
+      UserError: if something named in the settings is missing or does not fit, or the run diverges.
+    """
     with multihost.distributed_session(job.settings, shared=multihost.SHARED_IN_SFT):
         _run(job, own=multihost.process_directory(job.workdir))
 
@@ -59,7 +63,15 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
 
 
 class SupervisedRun:
-    """The training state, the data position and the clock of one SFT job."""
+    """The training state, the data position and the clock of one SFT job; restores the newest checkpoint, if any.
+
+    Args:
+      directory: workdir of the job.
+      corpus: examples in order, and how they are encoded.
+      params: to start from; copied.
+      network: that of the policy.
+      settings: those of the job.
+    """
 
     def __init__(
         self,
@@ -87,7 +99,15 @@ class SupervisedRun:
         self._metrics = workdir.MetricsWriter(multihost.process_directory(directory), first_step=self._step)
 
     def run(self) -> dict[str, float]:
-        """Goes on to the last step and returns the figures of the job."""
+        """Train to the last step and return the figures of the job.
+
+        Returns:
+          The figures of the last step, with "steps" and "wall_s", the seconds of all starts together.
+
+        Raises:
+          DivergedError: after `sft.most_skipped` updates in a row without a finite gradient.
+          UserError: if the last checkpoint cannot be written.
+        """
         recipe = self._settings.sft
         figures: dict[str, float] = {}
         with JobProgress("step", recipe.steps, done=self._step) as progress:
@@ -128,7 +148,7 @@ class SupervisedRun:
         self._checkpoints.save(self._step, checkpoints.to_trees(self._trainer.state), metadata)
 
     def _restore(self) -> float:
-        """Takes up the newest checkpoint; returns the seconds that earlier starts took."""
+        """Restore the newest checkpoint, if any; return the seconds that earlier starts took."""
         restored = self._checkpoints.restore(checkpoints.restore_targets(self._trainer.state))
         if restored is None:
             return 0.0
@@ -143,7 +163,16 @@ class SupervisedRun:
 def pack_examples(
     examples: Sequence[chat.EncodedExample], *, most: int, data: DataSettings
 ) -> tuple[packing.Packed, int]:
-    """Packs examples into at most `most` microbatches; only the tokens of completions carry weight."""
+    """Pack examples into microbatches; only the tokens of completions carry weight.
+
+    Args:
+      examples: token ids with their weights.
+      most: microbatches of the result; those that stay empty are padding.
+      data: length of rows, and rows of a microbatch over all processes.
+
+    Returns:
+      Packed arrays `[most, rows of this process, row_tokens]`, and the number of microbatches that hold anything.
+    """
     return packing.pack_sequences(
         [example.tokens for example in examples],
         {"weight": [example.weight for example in examples]},
@@ -154,7 +183,7 @@ def pack_examples(
 
 
 def _start(directory: pathlib.Path, settings: Settings) -> published.Pretrained | None:
-    """The weights of `sft.init_from`, whose tokenizer becomes that of this job; None where nothing is named."""
+    """Load the weights of `sft.init_from` and make their tokenizer that of this job; None where nothing is named."""
     if not settings.sft.init_from:
         return None
     found = published.load_published(settings.sft.init_from)

@@ -38,7 +38,14 @@ _LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Task:
-    """What learner and actors of a run have in common: the policy they start from, the problems, and the judge."""
+    """What the learner and the actors of a run have in common.
+
+    Attributes:
+      settings: those of the job.
+      policy: the one they start from.
+      records: the problems whose prompts fit.
+      judge: computes rewards of these problems.
+    """
 
     settings: Settings
     policy: checkpoints.Policy
@@ -46,7 +53,7 @@ class Task:
     judge: rewarder.Rewarder
 
     def new_actor(self, executor: Executes, rollout_journal: RolloutJournal | None) -> Actor:
-        """Build an actor that starts from the policy; its rollouts go into the journal, where there is one."""
+        """Build an actor that starts from the policy; its rollouts go into the journal, if there is one."""
         return Actor(
             self.policy,
             self.records,
@@ -62,14 +69,18 @@ class Task:
         return dataclasses.replace(self, policy=dataclasses.replace(self.policy, params=shapes))
 
     def open_journal(self, directory: pathlib.Path) -> contextlib.AbstractContextManager[RolloutJournal | None]:
-        """Open the journal of this process, or nothing where `grpo.keeps_rollouts` is off."""
+        """Open the journal of this process as a context; None where `grpo.keeps_rollouts` is off."""
         if not self.settings.grpo.keeps_rollouts:
             return contextlib.nullcontext()
         return RolloutJournal(directory / journal.FOLDER, groups_lib.advantages)
 
 
 def main(job: Job) -> None:
-    """Trains the policy of `grpo.init_from` and leaves checkpoints, metrics and `summary.json` in the workdir."""
+    """Train the policy of `grpo.init_from`; leave checkpoints, metrics and `summary.json` in the workdir.
+
+    Raises:
+      UserError: if something named in the settings is missing or does not fit, or the run diverges.
+    """
     with multihost.distributed_session(job.settings, shared=multihost.SHARED_IN_GRPO):
         _run(job, own=multihost.process_directory(job.workdir))
 
@@ -108,11 +119,11 @@ def prepare(job: Job, *, mesh: jax.sharding.Mesh | None) -> Task:
     """Read policy and problems and build the judge.
 
     Args:
-      job: with `grpo.init_from` and the dataset.
-      mesh: where the policy's weights are read to; None reads only their shapes, for an actor that is sent its weights.
+      job: its settings name the policy (`grpo.init_from`) and the dataset.
+      mesh: where the policy's weights are placed; None reads only their shapes, for an actor that is sent its weights.
 
     Raises:
-      UserError: something does not exist or does not fit.
+      UserError: if something does not exist or does not fit.
     """
     settings = job.settings
     if not settings.grpo.init_from:
@@ -158,7 +169,15 @@ def _asynchronous(job: Job, task: Task, learner: Learner, new_actor: Callable[[]
 
 
 def initial_policy(settings: Settings, mesh: jax.sharding.Mesh | None = None) -> checkpoints.Policy:
-    """The policy to start from: what a job left, or published weights as they are."""
+    """Load the policy to start from: what a job left, or published weights as they are.
+
+    Args:
+      settings: `grpo.init_from` names the policy.
+      mesh: where its weights are placed; without one, those of a job are shapes alone.
+
+    Raises:
+      UserError: if there is no such policy.
+    """
     source = settings.grpo.init_from
     if mesh is None and not published.names_published_weights(source):
         return checkpoints.load_policy_shape(source, settings.compute)
@@ -171,7 +190,11 @@ def initial_policy(settings: Settings, mesh: jax.sharding.Mesh | None = None) ->
 def fitting(
     records: list[dataset.ProblemRecord], policy: checkpoints.Policy, data: DataSettings
 ) -> list[dataset.ProblemRecord]:
-    """The problems whose prompt fits `data.prompt_tokens`; the others are counted in the log."""
+    """Select the problems whose prompt fits `data.prompt_tokens`; count the others in the log.
+
+    Raises:
+      UserError: if none fits.
+    """
     lengths = [len(prompts.encode_prompt(policy.tokenizer, record.statement, data)) for record in records]
     kept = [record for record, length in zip(records, lengths, strict=True) if length <= data.prompt_tokens]
     if not kept:

@@ -60,7 +60,7 @@ BEATS_MISSED = 3
 
 
 class AsyncRollouts:
-    """A `grpo.loop.RolloutSource` whose groups come from actors that work on their own; see the module's text.
+    """A `grpo.loop.RolloutSource` whose groups come from actors that work on their own; see the module's docstring.
 
     Args:
       params: the policy to start from; published as version 0.
@@ -68,12 +68,16 @@ class AsyncRollouts:
       settings: those of the whole job, of which this process has its share.
       vocabulary: number of token ids, to check groups from elsewhere.
       job: identity of the job (`messages.job_id`), to turn actors of other jobs away.
-      devices: the devices of each actor thread of this process; empty where actors are no threads.
+      devices: the devices of each actor thread of this process; empty where actors are not threads.
       new_actor: builds an actor for a thread.
       command: (name, address) -> command line of an actor process.
 
+    Attributes:
+      work_queue: leases problems and holds the groups that wait.
+      weight_store: the newest weights.
+
     Raises:
-      SettingsError: weights would be published so rarely that no rollout could be fresh enough.
+      SettingsError: if weights would be published so rarely that no rollout could be fresh enough.
     """
 
     def __init__(
@@ -130,7 +134,19 @@ class AsyncRollouts:
         return self._server.address if self._server else ""
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
-        """Take the fresh groups of a step; raises UserError where no rollout comes within `actors.patience_s`."""
+        """Take this process's groups of a step, dropping stale ones; the first call lets actors in.
+
+        Args:
+          step: optimizer steps taken so far.
+
+        Returns:
+          The fresh groups, and figures since the step before: seconds of the actors' work, idle shares, losses.
+
+        Raises:
+          UserError: if no rollout comes within `actors.patience_s`, or an actor fails for a reason that the user can
+            fix.
+          ActorsLostError: if actor after actor fails.
+        """
         self._open()
         started_s = time.monotonic()
         fresh: list[Group] = []
@@ -145,15 +161,22 @@ class AsyncRollouts:
         return fresh, self._figures(taken=len(fresh), stale=stale, idle_s=time.monotonic() - started_s)
 
     def update_weights(self, params: decoder.Params, version: int) -> None:
+        """Publish a copy of the weights to all actors."""
         self.weight_store.publish(multihost.process_copy(params), version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
+        """Return the waiting groups of all processes, and their unfinished items and positions in the stream."""
         contents, metadata = self.work_queue.state()
         shares = multihost.all_gather_states(contents or {}, metadata)
         waiting = groups_lib.concatenate_groups([share.arrays for share in shares])
         return {"queue": waiting}, {"shares": [share.metadata for share in shares], "version": step}
 
     def restore(self, arrays: dict[str, typing.Any], metadata: dict[str, typing.Any]) -> None:
+        """Go on where `state` was taken.
+
+        Raises:
+          UserError: if the checkpoint is one of a synchronous run, or of another number of processes.
+        """
         if "shares" not in metadata:
             raise UserError(f"actors.count = {self._actors.count}: expected 0, as in the checkpoints of this workdir")
         (index, sharers), shares = multihost.process_index_and_count(), metadata["shares"]
@@ -209,7 +232,7 @@ class AsyncRollouts:
         self._supervisor.check(silent=silent, answered=self.work_queue.counts["answered_groups"])
 
     def _figures(self, *, taken: int, stale: int, idle_s: float) -> dict[str, float]:
-        """Figures since the last step; counts of lost actors and refused work are those of this start."""
+        """Compute the figures since the last step; counts of lost actors and refused work are since this start."""
         now_s = time.monotonic()
         counts = {name: float(count) for name, count in self.work_queue.counts.items()}
         since = {name: counts.get(name, 0.0) - self._before.get(name, 0.0) for name in counts}

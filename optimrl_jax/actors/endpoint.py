@@ -20,7 +20,14 @@ from optimrl_jax.settings import Settings
 
 
 class LocalLearner:
-    """The learner for an actor in a thread of its process; a `rollout_worker.LearnerInterface`."""
+    """The learner for an actor in a thread of its process; a `rollout_worker.LearnerInterface`.
+
+    Args:
+      work_queue: leases items and gets their groups.
+      weight_store: has the newest weights.
+      name: of the actor.
+      placement: where its weights live.
+    """
 
     def __init__(self, work_queue: WorkQueue, weight_store: WeightStore, *, name: str, placement: Placement) -> None:
         self._work_queue = work_queue
@@ -30,10 +37,12 @@ class LocalLearner:
         self._has: int | None = None
 
     def next_item(self, *, in_flight: Collection[int], idle_s: float) -> WorkItem | None:
+        """Lease the next item from the work queue, waiting a moment for room; see `LearnerInterface`."""
         self._work_queue.add_metrics({"idle_s": idle_s})
         return self._work_queue.lease(self._name, in_flight=in_flight, wait_s=PAUSE_S)
 
     def weights(self) -> Weights | None:
+        """Return the newest weights on the actor's devices; None where it was given them before."""
         version, params = self._weight_store.on_device(self._placement)
         if version == self._has:
             return None
@@ -41,6 +50,7 @@ class LocalLearner:
         return version, params
 
     def submit(self, work: WorkItem, groups: list[Group], timings: dict[str, float]) -> None:
+        """Queue the groups of an item for the learner."""
         self._work_queue.add_metrics(timings)
         self._work_queue.complete(work.batch, groups)
 
@@ -48,9 +58,16 @@ class LocalLearner:
 class LearnerService:
     """Answers the messages of actors elsewhere.
 
-    `run` names this start of the learner: rollouts for another start are refused, because no policy of this run sampled
-    them. `vocabulary` and `settings` bound what a group may hold, `job` (`messages.job_id`) is what actors must
-    agree on.
+    Args:
+      work_queue: leases items and gets their groups.
+      weight_store: has the newest weights in host memory.
+      settings: those of the job; they bound what a group may hold.
+      vocabulary: number of token ids.
+      job: identity of the job (`messages.job_id`), on which actors must agree.
+
+    Attributes:
+      run: identifies this start of the learner: rollouts for another start are refused, because no policy of this run
+        sampled them.
     """
 
     def __init__(
@@ -67,7 +84,17 @@ class LearnerService:
         self._answers = {"work": self._work, "weights": self._weights, "groups": self._groups, "alive": self._alive}
 
     def answer(self, message: codec.WireMessage) -> list:
-        """Answer a message with frames; raises ValueError for one that makes no sense."""
+        """Answer a message of an actor.
+
+        Args:
+          message: "hello", "work", "weights", "groups" or "alive", with the actor's name and run.
+
+        Returns:
+          The frames of the answer; "restarted" for another start of the learner, "ended" after the run.
+
+        Raises:
+          ValueError: for a message that makes no sense, or comes from an actor of another job.
+        """
         actor = _field(message, "actor", str)
         if message.kind == "hello":
             if _field(message, "job", str) != self._job:
@@ -91,7 +118,7 @@ class LearnerService:
             return codec.encode_message("ended", {})
 
     def silent(self, *, after_s: float) -> list[str]:
-        """Return the actors that were silent for `after_s` seconds, each once."""
+        """Return the actors that have been silent for `after_s` seconds; each is reported once, then forgotten."""
         with self._lock:
             names = [name for name, last_s in self._last_seen_s.items() if time.monotonic() - last_s > after_s]
             for name in names:

@@ -37,16 +37,16 @@ SANDBOX_PLACE = ("address", "workers", "store", "reuse")
 def decode_groups(
     arrays: Mapping[str, np.ndarray], *, settings: Settings, vocabulary: int, step: int
 ) -> list[groups_lib.Group]:
-    """Decode groups from elsewhere.
+    """Decode and check groups that come from elsewhere.
 
     Args:
       arrays: what `groups.stack_groups` made, by name.
-      settings: those of the job; they give every shape.
-      vocabulary: token ids are below it.
+      settings: those of the job; they determine every shape.
+      vocabulary: number of token ids.
       step: newest policy version of the run; no rollout can be newer.
 
     Raises:
-      MessageError: a name, shape, type or value could not come from an actor of this run.
+      MessageError: for a name, shape, type or value that could not come from an actor of this run.
     """
     r, t = settings.grpo.rollouts, settings.data.prompt_tokens + settings.data.completion_tokens
     expected = {"tokens": (r, t), "is_completion": (r, t), "log_prob": (r, t), "policy_version": (r,)}
@@ -72,6 +72,9 @@ def job_id(settings: Settings, records: Sequence[ProblemRecord], tokenizer: Toke
 
     That is the settings that shape a rollout (not where programs run), the tokenizer, and of each problem its text,
     tests and reference durations.
+
+    Returns:
+      A SHA-256 digest in hexadecimal.
     """
     values = thaw(settings)
     shared = {name: values[name] for name in ("seed", "environment", "reward", "noise")}

@@ -32,17 +32,27 @@ class LearnerInterface(typing.Protocol):
     """What an actor needs of the learner; each method may raise RunEndedError or RestartedError."""
 
     def next_item(self, *, in_flight: Collection[int], idle_s: float) -> WorkItem | None:
-        """Lease the next item; None after a short wait. `idle_s`: seconds that the actor waited since it last asked."""
+        """Lease the next item; return None after a short wait without one.
+
+        Args:
+          in_flight: batches that the actor still works on.
+          idle_s: seconds that the actor has waited since it last asked.
+        """
 
     def weights(self) -> Weights | None:
-        """Fetch the newest weights with their version; None where the actor has them."""
+        """Fetch the newest weights with their version; None if the actor has them already."""
 
     def submit(self, work: WorkItem, groups: list[Group], timings: dict[str, float]) -> None:
-        """Return the groups of an item, one a problem, with the seconds that its parts took."""
+        """Deliver the groups of an item, one for each problem, with the seconds that its parts took."""
 
 
 class RolloutWorker:
-    """One actor and its learner. At most two items are under way: one is sampled while the other is judged."""
+    """Runs one actor for its learner; at most two items are under way: one is sampled while the other is judged.
+
+    Args:
+      actor: samples and judges.
+      learner: gives items and weights, takes groups.
+    """
 
     def __init__(self, actor: Actor, learner: LearnerInterface) -> None:
         self._actor = actor
@@ -52,7 +62,11 @@ class RolloutWorker:
         self._idle_s = 0.0
 
     def run(self) -> None:
-        """WorkItem until the run ends; items under way are then dropped."""
+        """Work until the run ends; items under way are then dropped.
+
+        Raises:
+          UserError: if the learner is lost or refuses, or sampling fails for a reason that the user can fix.
+        """
         threads = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="judging")
         with contextlib.suppress(RunEndedError), threads:
             while True:
@@ -90,7 +104,7 @@ class RolloutWorker:
         self._in_flight.discard(work.batch)
 
     def _settle(self) -> None:
-        """Wait for the item that is being judged and raise what went wrong with it."""
+        """Wait for the item that is being judged and raise whatever went wrong with it."""
         judging, self._judging = self._judging, None
         if judging is not None:
             judging.result()
@@ -102,16 +116,19 @@ class RolloutWorker:
 
 
 class RemoteLearner:
-    """A `LearnerInterface` over RPC. It survives restarts of the learner and tells one start from the other.
+    """A `LearnerInterface` over RPC. It survives restarts of the learner and tells one start from another.
 
     Args:
       client: the connection.
       name: of this actor, in the learner's log.
-      job: what both sides must agree on (`messages.job_id`).
+      job: identity of the job (`messages.job_id`), on which both sides must agree.
       like: a policy of the right shapes and types.
       placement: where received weights are to live.
       heartbeat_s: seconds between signs of life.
-      on_beat: called before each of them, from another thread.
+      on_beat: called before each of them, in another thread.
+
+    Raises:
+      UserError: if the learner runs another job, or none answers in time.
     """
 
     def __init__(
@@ -137,6 +154,7 @@ class RemoteLearner:
         beats.start()
 
     def next_item(self, *, in_flight: Collection[int], idle_s: float) -> WorkItem | None:
+        """Ask the learner for an item, pausing a moment where there is none; see `LearnerInterface`."""
         answer = self._call("work", self._run, in_flight=list(in_flight), idle_s=idle_s)
         if answer.kind == "wait":
             time.sleep(PAUSE_S)
@@ -144,6 +162,11 @@ class RemoteLearner:
         return WorkItem(answer.metadata["batch"], tuple(answer.metadata["problems"]), self._run)
 
     def weights(self) -> Weights | None:
+        """Fetch the newest weights onto the placement; None if they are those of the last call.
+
+        Raises:
+          MessageError: if they have another shape than the policy.
+        """
         run, has = self._run, self._has
         answer = self._call("weights", run, has=has[1] if has and has[0] == run else -1)
         if answer.kind == "same":
@@ -152,9 +175,11 @@ class RemoteLearner:
         return self._has[1], self._placement.put(codec.unflatten_like(self._like, answer.arrays))
 
     def submit(self, work: WorkItem, groups: list[Group], timings: dict[str, float]) -> None:
+        """Send the groups of an item to the start of the learner that leased it."""
         self._call("groups", work.run, arrays=stack_groups(groups), batch=work.batch, timings=timings)
 
     def close(self) -> None:
+        """Stop the heartbeat and end open calls."""
         self._ends.set()
         self._client.close()
 

@@ -31,7 +31,19 @@ class LearnerLostError(UserError):
 
 
 class RpcServer:
-    """Answers requests in a thread of its own; `address` is where clients connect, `refused` counts bad messages."""
+    """Answers requests in a thread of its own.
+
+    Args:
+      address: tcp://host:port to listen on; empty for a free port of the loopback.
+      handler: makes the frames of an answer; a ValueError of it is sent back as a refusal.
+
+    Attributes:
+      address: where clients connect.
+      refused: messages refused so far.
+
+    Raises:
+      UserError: if the address cannot be bound.
+    """
 
     def __init__(self, address: str, handler: Handler) -> None:
         self.refused = 0
@@ -45,11 +57,12 @@ class RpcServer:
         self._thread.start()
 
     def close(self) -> None:
+        """Stop answering and wait for the thread to end."""
         self._ends.set()
         self._thread.join()
 
     def _bind(self, address: str) -> None:
-        """Try for a while: the address of a learner that has just ended is not free at once."""
+        """Bind the socket, trying for a while: the address of a learner that has just ended is not free at once."""
         ends_s = time.monotonic() + BIND_S
         while True:
             try:
@@ -83,7 +96,10 @@ class RpcServer:
 class RpcClient:
     """Sends requests to a learner; safe to use from several threads, each of which has its own connection.
 
-    Raises LearnerLostError where no answer comes for `patience_s` seconds.
+    Args:
+      address: tcp://host:port of the learner.
+      patience_s: seconds without any answer after which a call gives up.
+      answer_s: seconds after which a request is sent again.
     """
 
     def __init__(self, address: str, *, patience_s: float, answer_s: float = ANSWER_TIMEOUT_S) -> None:
@@ -96,7 +112,17 @@ class RpcClient:
     def call(
         self, kind: str, metadata: Mapping[str, typing.Any], arrays: Mapping[str, np.ndarray] | None = None
     ) -> codec.WireMessage:
-        """Send a request and return its answer; raises LearnerLostError without one, UserError where it is refused."""
+        """Send a request, again if need be, and return its answer.
+
+        Args:
+          kind: what the request is about.
+          metadata: plain values.
+          arrays: by name.
+
+        Raises:
+          LearnerLostError: if no answer comes within `patience_s`, or the client is closed meanwhile.
+          UserError: if the learner refuses the request, or the address is malformed.
+        """
         frames = codec.encode_message(kind, metadata, arrays)
         ends_s = time.monotonic() + self._patience_s
         socket = self._socket()

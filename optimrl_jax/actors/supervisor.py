@@ -22,18 +22,26 @@ class ActorsLostError(RuntimeError):
 
 
 class ActorHandle(typing.Protocol):
-    """One actor that was started here."""
+    """One actor that was started here, by the `name` that the learner knows it by.
+
+    `stop` waits a few seconds for it to end, then ends it if it can.
+    """
 
     name: str
 
     def failure(self) -> str:
-        """Say in a few words why it failed; empty while it works and after an orderly end."""
+        """Say in a few words why the actor failed; empty while it works and after an orderly end."""
 
     def stop(self) -> None: ...
 
 
 class ThreadActor:
-    """An actor in a thread of this process."""
+    """An actor in a thread of this process.
+
+    Args:
+      name: of the actor and its thread.
+      target: runs the actor until its end.
+    """
 
     def __init__(self, name: str, target: Callable[[], None]) -> None:
         self.name = name
@@ -49,11 +57,17 @@ class ThreadActor:
         return "" if error is None else f"{type(error).__name__}: {error}"
 
     def stop(self) -> None:
+        """Wait `STOP_S` seconds for the thread to end; a thread cannot be killed."""
         concurrent.futures.wait([self._ended], timeout=STOP_S)
 
 
 class ProcessActor:
-    """An actor in a process of its own."""
+    """An actor in a process of its own.
+
+    Args:
+      name: of the actor.
+      command: command line that starts it.
+    """
 
     def __init__(self, name: str, command: list[str]) -> None:
         self.name = name
@@ -67,6 +81,7 @@ class ProcessActor:
         return "" if not code else f"exit code {code}"
 
     def stop(self) -> None:
+        """Wait `STOP_S` seconds for the process to end, then kill it."""
         try:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
@@ -79,8 +94,11 @@ class ActorSupervisor:
 
     Args:
       spawn: (name, place) -> handle; starts the actor of a place 0, 1, ...
-      size: how many actors there are to be.
-      on_failure: takes the name of a failed actor and returns how many problems were queued again.
+      size: number of actors.
+      on_failure: called with the name of a failed actor; returns how many problems were queued again.
+
+    Attributes:
+      lost: actors that failed since the start.
     """
 
     def __init__(
@@ -98,15 +116,23 @@ class ActorSupervisor:
         return len(self._handles)
 
     def names(self) -> set[str]:
+        """Return the names of the actors that are running now."""
         return {handle.name for handle in self._handles}
 
     def start(self) -> None:
+        """Spawn the actor of every place."""
         self._handles = [self._spawn(f"actor-{place}", place) for place in range(self._size)]
 
     def check(self, *, silent: Collection[str], answered: int) -> None:
-        """Replace actors that failed or are among the `silent`; `answered` groups have come since the start.
+        """Replace the actors that have failed or fallen silent.
 
-        Raises ActorsLostError after too many failures in a row, UserError for one that the user can fix.
+        Args:
+          silent: names of the actors without a sign of life.
+          answered: groups that have come since the start; new ones end a row of failures.
+
+        Raises:
+          ActorsLostError: after too many failures in a row.
+          UserError: for a failure that the user can fix.
         """
         for place, handle in enumerate(self._handles):
             reason = handle.failure() or ("no sign of life" if handle.name in silent else "")
@@ -114,7 +140,7 @@ class ActorSupervisor:
                 self._replace(place, handle, reason=reason, answered=answered)
 
     def stop(self) -> None:
-        """Give each a few seconds to end, then kill it."""
+        """Stop every actor, giving each a few seconds to end."""
         for handle in self._handles:
             handle.stop()
 

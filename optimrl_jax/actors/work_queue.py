@@ -24,7 +24,7 @@ class WorkItem(typing.NamedTuple):
     Attributes:
       batch: number of the item in its run; picks its random streams.
       problems: indices of the problems.
-      run: names the start of the learner that leased it; an answer to another start is refused.
+      run: identifies the start of the learner that leased it; an answer to another start is refused.
     """
 
     batch: int
@@ -48,6 +48,9 @@ class WorkQueue:
       item_problems: problems of one work item.
       max_unfinished: most groups that are leased or waiting at any time.
       process: (i, n), this queue's place among those of a run: its items are numbered i, i + n, ...
+
+    Attributes:
+      counts: "answered_groups", "repeated_groups" and whatever `add_metrics` added, since this start.
     """
 
     def __init__(
@@ -70,14 +73,22 @@ class WorkQueue:
         self.counts: collections.Counter[str] = collections.Counter()
 
     def __len__(self) -> int:
-        """Groups that wait for the learner."""
+        """Count the groups that wait for the learner."""
         return len(self._queue)
 
     def lease(self, actor: str, *, in_flight: Collection[int], wait_s: float) -> WorkItem | None:
-        """Lease the next item to `actor`; None where there is no room for more within `wait_s`.
+        """Lease the next item to an actor, returned ones before new ones.
 
-        `in_flight` are the batches that the actor still works on. Any other lease of its never reached it and is issued
-        again. Raises RunEndedError after `close`.
+        Args:
+          actor: name of the actor.
+          in_flight: batches that the actor still works on. Any other lease of its never reached it and is issued again.
+          wait_s: longest wait in seconds for room.
+
+        Returns:
+          The item; None where there is still no room.
+
+        Raises:
+          RunEndedError: after `close`.
         """
         with self._changed:
             self._release(actor, keeping=in_flight)
@@ -95,9 +106,17 @@ class WorkQueue:
             return work
 
     def complete(self, batch: int, groups: Sequence[Group]) -> bool:
-        """Queue the groups of a batch, whoever it was leased to; False where it was completed before.
+        """Queue the groups of a batch, whoever it was leased to.
 
-        Raises WrongGroupsError where the groups are not those of that batch.
+        Args:
+          batch: number of the item.
+          groups: one for each of its problems, in order.
+
+        Returns:
+          False where the batch was completed before; its groups are then counted and dropped.
+
+        Raises:
+          WrongGroupsError: if the groups are not those of that batch.
         """
         with self._changed:
             work = next((work for work in self._unfinished() if work.batch == batch), None)
@@ -116,12 +135,19 @@ class WorkQueue:
             return True
 
     def requeue(self, actor: str) -> int:
-        """Put the leases of a lost actor back in front; return the number of their problems."""
+        """Issue the leases of a lost actor again, before any new item; return the number of their problems."""
         with self._changed:
             return self._release(actor, keeping=())
 
     def take(self, *, timeout_s: float) -> Group:
-        """Take the oldest group; raises QueueTimeoutError where none comes within `timeout_s`."""
+        """Remove and return the oldest group.
+
+        Args:
+          timeout_s: longest wait in seconds.
+
+        Raises:
+          QueueTimeoutError: if no group comes in that time.
+        """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._queue), timeout=timeout_s):
                 raise QueueTimeoutError(f"no actor answered for {timeout_s} s")
@@ -130,18 +156,23 @@ class WorkQueue:
             return group
 
     def add_metrics(self, amounts: Mapping[str, float]) -> None:
-        """Add to the counts, such as seconds that actors worked or waited."""
+        """Add amounts to the counts, such as seconds that actors worked or waited."""
         with self._changed:
             self.counts.update(amounts)
 
     def close(self) -> None:
-        """Lease nothing from now on and wake whoever waits for a lease."""
+        """Lease nothing from now on, and wake every caller that waits for a lease."""
         with self._changed:
             self._has_ended = True
             self._changed.notify_all()
 
     def state(self) -> tuple[dict[str, np.ndarray] | None, dict[str, typing.Any]]:
-        """Return the waiting groups as arrays, and metadata: unfinished items, the counter, the stream's position."""
+        """Return what `restore` needs to go on.
+
+        Returns:
+          The waiting groups as stacked arrays (None for none), and metadata: the unfinished items, the number of the
+          next one and the stream's position.
+        """
         with self._changed:
             unfinished = sorted((work.batch, list(work.problems)) for work in self._unfinished())
             metadata = {"batch": self._next_batch, "stream": self._stream.get_state(), "unfinished": unfinished}

@@ -25,7 +25,13 @@ class MessageError(ValueError):
 
 
 class WireMessage(typing.NamedTuple):
-    """`kind` says what it is about, `metadata` are plain values, `arrays` travel without being copied."""
+    """A decoded message.
+
+    Attributes:
+      kind: what it is about.
+      metadata: plain values that MessagePack can hold.
+      arrays: views of the received bytes by name.
+    """
 
     kind: str
     metadata: dict[str, typing.Any]
@@ -35,7 +41,16 @@ class WireMessage(typing.NamedTuple):
 def encode_message(
     kind: str, metadata: Mapping[str, typing.Any], arrays: Mapping[str, np.ndarray] | None = None
 ) -> list:
-    """Encode a message as frames: a MessagePack header, then the bytes of each array, which are not copied."""
+    """Encode a message as frames: a MessagePack header, then the bytes of each array.
+
+    Args:
+      kind: what the message is about.
+      metadata: plain values that MessagePack can hold.
+      arrays: by name, of the types in `DTYPES`; contiguous ones are not copied.
+
+    Returns:
+      The header and one buffer for each array.
+    """
     arrays = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
     specs = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
     header = msgpack.packb([kind, dict(metadata), specs])
@@ -43,7 +58,14 @@ def encode_message(
 
 
 def decode_message(frames: Sequence[typing.Any]) -> WireMessage:
-    """Decode frames (buffers) into views of them; raises MessageError for what `encode_message` would not make."""
+    """Decode frames into a message whose arrays are views of them.
+
+    Args:
+      frames: buffers, as `encode_message` makes them.
+
+    Raises:
+      MessageError: for anything that `encode_message` would not make.
+    """
     if not frames or len(frames[0]) > MAX_HEADER_BYTES:
         raise MessageError("expected a header")
     try:
@@ -62,13 +84,21 @@ def decode_message(frames: Sequence[typing.Any]) -> WireMessage:
 
 
 def named_leaves(tree: typing.Any) -> dict[str, typing.Any]:
-    """Return the leaves of a tree by the path to each."""
+    """Return the leaves of a tree, keyed by the path to each."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
 
 
 def unflatten_like(like: typing.Any, arrays: Mapping[str, np.ndarray]) -> typing.Any:
-    """Put named leaves back into the form of `like`; raises MessageError where names, shapes or types differ."""
+    """Put named leaves back into the form of `like`.
+
+    Args:
+      like: a tree of arrays or shapes.
+      arrays: leaves by the names that `named_leaves` gives them.
+
+    Raises:
+      MessageError: if names, shapes or types differ.
+    """
     expected = {name: (tuple(leaf.shape), np.dtype(leaf.dtype)) for name, leaf in named_leaves(like).items()}
     if {name: (array.shape, array.dtype) for name, array in arrays.items()} != expected:
         raise MessageError("expected weights of the shape of this policy")

@@ -33,10 +33,14 @@ PlaceBatch = Callable[[typing.Any, jax.sharding.NamedSharding], typing.Any]
 
 @contextlib.contextmanager
 def distributed_session(settings: Settings, *, shared: Sequence[str]) -> Iterator[None]:
-    """`initialize`, then what is to be done together. Nobody leaves before the others are done, unless something fails.
+    """Join the processes of a job for the duration of a context; leave it together unless something fails.
 
-    A process that fails ends at once, and the others fail for lack of it: with UserError, or by JAX's watch over all
-    processes, which ends them after 100 s at most.
+    A process that fails ends at once. The others then fail for lack of it: with UserError, or through JAX's watch over
+    all processes, which ends them after 100 s at most.
+
+    Args:
+      settings: those of the job.
+      shared: see `initialize`.
     """
     initialize(settings, shared=shared)
     try:
@@ -52,10 +56,17 @@ def distributed_session(settings: Settings, *, shared: Sequence[str]) -> Iterato
 
 
 def initialize(settings: Settings, *, shared: Sequence[str] = ()) -> None:
-    """Waits for all processes of `processes.count` at the coordinator; call it before anything touches a device.
+    """Wait for all processes of `processes.count` at the coordinator.
 
-    `shared` names settings, such as "sft.batch", that the processes divide among themselves. Raises SettingsError where
-    that cannot be done evenly, UserError where the others do not come.
+    Call it before anything touches a device. With one process, or in a session that is joined already, it does nothing.
+
+    Args:
+      settings: those of the job.
+      shared: names of settings, such as "sft.batch", that the processes divide among themselves.
+
+    Raises:
+      SettingsError: if there is no coordinator, or the processes cannot share evenly.
+      UserError: if the other processes do not come within `processes.wait_s`.
     """
     processes = settings.processes
     if processes.count == 1 or jax.distributed.is_initialized():
@@ -86,7 +97,11 @@ def initialize(settings: Settings, *, shared: Sequence[str] = ()) -> None:
 
 
 def check_even_shares(settings: Settings, *, shared: Sequence[str]) -> None:
-    """Raises SettingsError where the processes cannot share rows, devices or what `shared` names evenly."""
+    """Check that the processes can share rows, devices and the settings named in `shared` evenly.
+
+    Raises:
+      SettingsError: if they cannot, or if the index of this process is not below their number.
+    """
     processes: ProcessSettings = settings.processes
     if processes.index >= processes.count:
         raise SettingsError(f"processes.index = {processes.index}: expected less than processes.count")
@@ -106,44 +121,69 @@ def _value_of(settings: Settings, name: str) -> int:
 
 
 def process_index_and_count() -> tuple[int, int]:
-    """(index of this process, number of processes): which share of the examples it takes."""
+    """Return (index of this process, number of processes): which share of the examples it takes."""
     return jax.process_index(), jax.process_count()
 
 
 def process_directory(workdir: pathlib.Path) -> pathlib.Path:
-    """Where this process writes what is not shared: the workdir for the first one, a folder in it for the others."""
+    """Return the directory for what processes do not share, creating it if need be.
+
+    That is the workdir for the first process and `process_N` in it for the others.
+    """
     path = workdir / f"process_{jax.process_index()}" if jax.process_index() else workdir
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def from_local_shards(batch: typing.Any, sharding: jax.sharding.NamedSharding) -> typing.Any:
-    """Arrays over all devices whose rows are those that each process holds, in order of processes."""
+    """Build arrays over all devices from the rows that each process holds, in the order of processes.
+
+    Args:
+      batch: a tree of host arrays, equally many rows in each process.
+      sharding: of the result.
+    """
     if jax.process_count() == 1:
         return batch
     return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, np.asarray(x)), batch)
 
 
 def from_replicated(batch: typing.Any, sharding: jax.sharding.NamedSharding) -> typing.Any:
-    """Arrays over all devices, of what every process holds as a whole."""
+    """Build arrays over all devices from what every process holds as a whole.
+
+    Args:
+      batch: a tree of host arrays, equal in every process.
+      sharding: of the result.
+    """
     if jax.process_count() == 1:
         return batch
     return jax.tree.map(lambda x: jax.make_array_from_callback(x.shape, sharding, lambda index: x[index]), batch)
 
 
 def to_host_replicated(tree: typing.Any) -> typing.Any:
-    """Values that are equal in every process, in the form in which one program over all devices takes them."""
+    """Convert values that are equal in every process to the form that a program over all devices accepts.
+
+    Returns:
+      NumPy arrays where there are several processes, else the tree as it is.
+    """
     return tree if jax.process_count() == 1 else jax.tree.map(np.asarray, tree)
 
 
 def process_places(step: int, problems: int) -> list[int]:
-    """Which of the `problems` places of a step are this process's: those of all steps are dealt out in turn."""
+    """List the places of a step that are this process's; places of all steps are dealt out in turn.
+
+    Args:
+      step: number of the step.
+      problems: places of one step, over all processes.
+
+    Returns:
+      Places in [0, problems), ascending; may be empty where there are more processes than problems.
+    """
     index, count = process_index_and_count()
     return [place for place in range(problems) if (step * problems + place) % count == index]
 
 
 def per_process(settings: Settings) -> Settings:
-    """Return the settings with the actors that are this process's alone, and its problems of a step, at most."""
+    """Return the settings with this process's share of the actors and, rounded up, of the problems of a step."""
     count = process_index_and_count()[1]
     grpo, actors = settings.grpo, settings.actors
     return dataclasses.replace(
@@ -154,9 +194,10 @@ def per_process(settings: Settings) -> Settings:
 
 
 def process_copy(params: typing.Any) -> typing.Any:
-    """Parameters on the devices of this process alone, all of them; as they are where there is but one process.
+    """Copy parameters to the devices of this process alone, all of them; with one process return them as they are.
 
-    They come from device to device and are split over the devices here as the learner's are, as far as those go.
+    The copy goes from device to device and is split over the devices here as the learner's is, as far as those go. All
+    processes have to call this together.
     """
     if jax.process_count() == 1:
         return params
@@ -170,7 +211,7 @@ def process_copy(params: typing.Any) -> typing.Any:
 
 
 def global_sum(value: float) -> float:
-    """Sum of a number over the processes."""
+    """Sum a number over the processes; all of them have to call this together."""
     return value if jax.process_count() == 1 else float(multihost_utils.process_allgather(np.float64(value)).sum())
 
 
@@ -180,12 +221,20 @@ def barrier() -> None:
 
 
 def global_max(value: int) -> int:
-    """Largest of a number over the processes."""
+    """Find the largest of a whole number (int32) over the processes; all of them have to call this together."""
     return value if jax.process_count() == 1 else int(multihost_utils.process_allgather(np.int32(value)).max())
 
 
 def all_gather_states(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, typing.Any]) -> list[codec.WireMessage]:
-    """What each process brings, in the order of processes, known to all of them."""
+    """Exchange arrays and metadata, so that every process knows what each of them brought.
+
+    Args:
+      arrays: by name; names, shapes and types may differ from process to process.
+      metadata: plain values.
+
+    Returns:
+      One message for each process, in their order.
+    """
     if jax.process_count() == 1:
         return [codec.WireMessage("state", dict(metadata), dict(arrays))]
     frames = [bytes(frame) for frame in codec.encode_message("state", metadata, arrays)]
@@ -198,7 +247,7 @@ def all_gather_states(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, t
 
 
 def _explained(error: BaseException, count: int) -> BaseException:
-    """The error itself, or what it means where it comes of another process that has ended."""
+    """Translate an error that stems from the loss of another process; return any other as it is."""
     text = str(error)
     if not isinstance(error, ValueError | RuntimeError) or not any(sign in text for sign in SIGNS_OF_LOSS):
         return error

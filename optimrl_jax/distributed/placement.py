@@ -20,11 +20,23 @@ Devices = tuple[typing.Any, ...]
 def device_sets(
     devices: Sequence[typing.Any], mesh: MeshSettings, actors: ActorSettings, *, sharers: int = 1
 ) -> tuple[Devices, ...]:
-    """The devices of each actor of this process, in the order of the actors; one of `sharers` of the learner's mesh.
+    """Choose the devices of each actor of this process.
 
-    With two or more devices, the last `device_share` of them, one at least, is split evenly over the actors; more
-    actors than those devices take turns on them. With one device, or a share of 0, all are time-shared with the
-    learner's first one. Raises SettingsError where the learner's mesh needs devices that are the actors'.
+    With two or more devices, the last `device_share` of them, at least one, is split evenly over the actors; if there
+    are more actors than those, they take turns on them. With one device, or a share of 0, the actors share devices with
+    the learner.
+
+    Args:
+      devices: those of this process.
+      mesh: devices along each axis of the learner's mesh, over all processes.
+      actors: `count` actors of this process, and their share of its devices.
+      sharers: number of processes that share the learner's mesh.
+
+    Returns:
+      The devices of each actor, in the order of the actors.
+
+    Raises:
+      SettingsError: if the learner's mesh needs devices that are the actors'.
     """
     own = max(1, round(actors.device_share * len(devices))) if actors.device_share and len(devices) > 1 else 0
     free, wanted = len(devices) - own, mesh.data * mesh.fsdp * mesh.tensor // sharers
@@ -43,12 +55,16 @@ def device_sets(
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """Where one actor's weights live: split over its devices by the rules of the learner, as far as they divide."""
+    """Where one actor's weights live: split over its devices by the rules of the learner."""
 
     devices: Devices
 
     def put(self, params: typing.Any) -> typing.Any:
-        """A copy of `params` on these devices, from device to device; the caller may then donate its own."""
+        """Copy parameters to these devices, from device to device; the caller may then donate its own.
+
+        Raises:
+          SettingsError: if the devices do not divide an axis that is split over them.
+        """
         return jax.tree.map(lambda x, to: jax.device_put(x, to, may_alias=False), params, self._shardings(params))
 
     def _shardings(self, params: typing.Any) -> typing.Any:

@@ -63,9 +63,14 @@ ACTIVATIONS = {
 
 
 def build_mesh(settings: MeshSettings, *, micro_rows: int) -> Mesh:
-    """A mesh over data * fsdp * tensor devices: the first of each process, equally many of each.
+    """Build a mesh over data * fsdp * tensor devices: the first of each process, equally many of each.
 
-    Raises SettingsError where there are fewer devices, or where data * fsdp does not divide the rows of a microbatch.
+    Args:
+      settings: devices along each axis, over all processes.
+      micro_rows: rows of a microbatch, over all processes.
+
+    Raises:
+      SettingsError: if there are too few devices, or data * fsdp does not divide the rows of a microbatch.
     """
     shape = (settings.data, settings.fsdp, settings.tensor)
     wanted = settings.data * settings.fsdp * settings.tensor
@@ -78,9 +83,12 @@ def build_mesh(settings: MeshSettings, *, micro_rows: int) -> Mesh:
 
 
 def process_meshes(mesh: Mesh) -> tuple[Mesh, Mesh]:
-    """Meshes on whose devices each process of `mesh` holds all parameters: over all devices, and over this process's.
+    """Build meshes on which each process of `mesh` holds all parameters on its own devices.
 
     Both split parameters alike: over tensor as `mesh` does, over fsdp as far as one process has devices for it.
+
+    Returns:
+      The mesh over the devices of all processes, and the one over this process's devices alone.
     """
     owned: dict[int, list] = {}
     for device in mesh.devices.flat:
@@ -95,13 +103,23 @@ def process_meshes(mesh: Mesh) -> tuple[Mesh, Mesh]:
 
 
 def build_abstract_mesh(settings: MeshSettings, *, micro_rows: int) -> AbstractMesh:
-    """The mesh that `build` would make if the devices were there: enough to place shapes and to lower programs."""
+    """Build the mesh that `build_mesh` would make if the devices were there.
+
+    It is enough to place shapes and to lower programs.
+
+    Raises:
+      SettingsError: if data * fsdp does not divide the rows of a microbatch.
+    """
     _check_rows(settings, micro_rows)
     return AbstractMesh((settings.data, settings.fsdp, settings.tensor), AXES, axis_types=AXIS_TYPES)
 
 
 def spec_of(name: str) -> PartitionSpec:
-    """The rule of a parameter path such as `layers/mlp/gate`; raises ValueError for a name without one."""
+    """Look up the rule of a parameter path such as `layers/mlp/gate`.
+
+    Raises:
+      ValueError: if no rule knows the name.
+    """
     for pattern, spec in RULES:
         if re.fullmatch(pattern, name):
             return spec
@@ -109,10 +127,20 @@ def spec_of(name: str) -> PartitionSpec:
 
 
 def param_shardings(mesh: Mesh | AbstractMesh, tree: typing.Any) -> typing.Any:
-    """A NamedSharding for every leaf of parameters, or of anything that contains trees shaped like them.
+    """Place every leaf of parameters, or of anything that contains trees shaped like them.
 
-    The moments of an optimizer follow their parameter; scalars are replicated. Raises ValueError for an unknown name
-    and SettingsError for an axis that the mesh does not divide.
+    The moments of an optimizer follow their parameter; scalars are replicated.
+
+    Args:
+      mesh: the devices; an abstract mesh serves as well.
+      tree: arrays or shapes.
+
+    Returns:
+      A tree of the same form with a NamedSharding for each leaf.
+
+    Raises:
+      ValueError: for a leaf whose name no rule knows.
+      SettingsError: for an axis of the mesh that does not divide the axis it splits.
     """
 
     def sharding(path: tuple, leaf: typing.Any) -> NamedSharding:
@@ -130,19 +158,19 @@ def param_shardings(mesh: Mesh | AbstractMesh, tree: typing.Any) -> typing.Any:
 
 
 def on_mesh(mesh: Mesh | AbstractMesh) -> contextlib.AbstractContextManager[object]:
-    """Return a context in which `constrain` and `map_rows` mean this mesh, for the tracing of a program."""
+    """Return a context in which `constrain`, `map_devices` and `look_up` refer to this mesh as a program is traced."""
     return jax.sharding.use_abstract_mesh(mesh if isinstance(mesh, AbstractMesh) else mesh.abstract_mesh)
 
 
 def constrain(x: jax.Array, name: str) -> jax.Array:
-    """Pin an activation to its place on the mesh of the context; return it as it is without a mesh.
+    """Pin an activation to its place on the mesh of the context; return it unchanged where there is no mesh.
 
     Args:
       x: the activation; its axes are those that `ACTIVATIONS` lists for `name`.
       name: which activation it is.
 
     Raises:
-      KeyError: no rule knows the name.
+      KeyError: if no rule knows the name.
     """
     mesh, spec = jax.sharding.get_abstract_mesh(), ACTIVATIONS[name]
     free = _free_axes(mesh)
@@ -205,7 +233,7 @@ def _sum_devices(x: jax.Array, spec: PartitionSpec, axes: frozenset[str]) -> jax
 
 
 def look_up(table: Float[Array, "v w"], ids: Int[Array, "s t"], dtype: jnp.dtype) -> Float[Array, "s t w"]:
-    """Return the rows of an embedding table for each token, as "hidden" lies.
+    """Look up the row of an embedding table for each token and place the result as "hidden".
 
     On a mesh each device looks up its part of the features for the rows of all devices of its fsdp group, in its part
     of the vocabulary, and sends every device its own rows. Left to the partitioner, the rows of all devices would be
@@ -225,7 +253,7 @@ def look_up(table: Float[Array, "v w"], ids: Int[Array, "s t"], dtype: jnp.dtype
 
 
 def axis_size(name: str) -> int:
-    """Count the devices along an axis of the mesh of the context; 1 without one."""
+    """Count the devices along an axis of the mesh of the context; 1 where there is no mesh."""
     mesh = jax.sharding.get_abstract_mesh()
     return mesh.shape[name] if name in _free_axes(mesh) else 1
 
@@ -236,7 +264,7 @@ def _free_axes(mesh: AbstractMesh) -> frozenset[str]:
 
 
 def _restricted(spec: PartitionSpec, axes: frozenset[str]) -> PartitionSpec:
-    """A spec without the axes that are not among `axes`."""
+    """Drop the axes of a spec that are not among `axes`."""
 
     def kept(part: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
         if isinstance(part, tuple):
@@ -247,7 +275,12 @@ def _restricted(spec: PartitionSpec, axes: frozenset[str]) -> PartitionSpec:
 
 
 def row_sharding(mesh: Mesh | AbstractMesh, *, axis: int) -> NamedSharding:
-    """Batches: the row axis over data and fsdp, everything else whole."""
+    """Split a batch by rows over data and fsdp, everything else whole.
+
+    Args:
+      mesh: the devices.
+      axis: which axis of the arrays is that of rows.
+    """
     # Axes of one device are left out, as compilers do: what comes back has the very sharding that went in.
     split = tuple(name for name in ROWS if mesh.shape[name] > 1)
     return NamedSharding(mesh, PartitionSpec(*[None] * axis, split))
@@ -256,10 +289,14 @@ def row_sharding(mesh: Mesh | AbstractMesh, *, axis: int) -> NamedSharding:
 def sum_over_data(
     of_part: Callable[..., typing.Any], mesh: Mesh | AbstractMesh
 ) -> Callable[[typing.Any, typing.Any, typing.Any], typing.Any]:
-    """`of_part(params, batch, number)` of each part of the data axis with its own rows (axis 1), added up at the end.
+    """Compute `of_part` for each part of the data axis with its own rows and add up the results once, at the end.
 
     Left to the compiler, gradients are added up over the devices after every microbatch, and inside its loops over
     tokens; where another axis splits parameters, it has to be.
+
+    Args:
+      of_part: (params, batch, number) -> a tree of sums over the rows of `batch`, which are its axis 1.
+      mesh: the devices; where any axis but data has several, `of_part` comes back as it is.
     """
     if mesh.shape[DATA] < mesh.size:
         return of_part
@@ -272,16 +309,20 @@ def sum_over_data(
 
 
 def shard_rows(params: typing.Any, batch: typing.Any) -> typing.Any:
-    """A batch, rows first, split over the data and fsdp axes of the mesh that parameters lie on, if they lie on one.
+    """Split a batch, rows first, over the data and fsdp axes of the mesh that parameters lie on.
 
-    Without it, every device of the mesh would compute all rows. Raises ValueError where the rows do not divide.
+    Without it, every device of the mesh would compute all rows. Where parameters lie on no mesh the batch comes back as
+    it is.
+
+    Raises:
+      ValueError: if the number of rows is no multiple of `row_shares(params)`.
     """
     mesh = _mesh_of(params)
     return jax.device_put(batch, row_sharding(mesh, axis=0)) if mesh and row_shares(params) > 1 else batch
 
 
 def row_shares(params: typing.Any) -> int:
-    """Over how many devices the rows of a batch are split that these parameters compute; 1 without a mesh."""
+    """Count the devices over which these parameters split the rows of a batch; 1 where they lie on no mesh."""
     mesh = _mesh_of(params)
     return math.prod(mesh.shape[axis] for axis in ROWS) if mesh else 1
 
@@ -292,6 +333,7 @@ def _mesh_of(params: typing.Any) -> Mesh | AbstractMesh | None:
 
 
 def replicated(mesh: Mesh | AbstractMesh) -> NamedSharding:
+    """Place an array whole on every device of a mesh."""
     return NamedSharding(mesh, PartitionSpec())
 
 

@@ -307,8 +307,11 @@ class SyncRollouts:
         self._actor.update_weights(jax.tree.map(jnp.copy, multihost.process_copy(params)), version=version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
-        """Return the waiting groups of all processes, the actor's weights where they lag behind, and the stream's
-        position."""
+        """Return what `restore` needs to go on.
+
+        Waiting groups of all processes, the actor's weights where they lag behind the learner's, and the stream's
+        position.
+        """
         lags = self._actor.version != step
         waiting = [part.arrays for part in multihost.all_gather_states(self._queue.contents() or {}, {})]
         actor = multihost.to_host_replicated(self._actor.params) if lags else None

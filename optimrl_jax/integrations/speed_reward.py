@@ -32,16 +32,19 @@ def reward_function(
     workers: int = 2,
     fault_reward: float = 0.0,
 ) -> "SpeedReward":
-    """Make the reward of a row of the paper over a dataset, for a trainer of somebody else's.
+    """Make the reward of a row of the paper over a dataset, for somebody else's trainer.
 
     Args:
       dataset_directory: a prepared DMC-Optim dataset; prompts are its statements, in whatever words and template.
       sandbox: `docker`, `http(s)://host:port` of services, separated by commas, or `local` for programs that you trust.
       row: key of `environment.PRESETS` or `environment.ROW_ALIASES`; `python -m configs qwen7b` lists them.
-      split: of the dataset.
+      split: split of the dataset that holds the problems.
       problem_column: column of the trainer's dataset that holds the id of the problem.
       workers: programs timed at the same time on this machine.
       fault_reward: see `SpeedReward`.
+
+    Returns:
+      The reward with an open sandbox; close it after use.
 
     Raises:
       UserError: for a dataset that is not there, an unknown split or row, or a sandbox that does not answer.
@@ -61,10 +64,23 @@ def reward_function(
 
 
 class SpeedReward:
-    """A reward with an open sandbox; itself what TRL calls, with `compute_score` for verl and `for_tunix` for Tunix.
+    """A reward with an open sandbox: itself what TRL calls, with `compute_score` for verl and `for_tunix` for Tunix.
 
-    A program that the sandbox lost earns nothing: TRL is told None, which it leaves out. The others know no such
-    value and get `fault_reward`; `faults` counts what was lost. Closed by `close`, or as a context manager.
+    A program that the sandbox lost earns nothing: TRL gets None, which it leaves out. The others know no such value and
+    get `fault_reward`. Use it as a context manager, or call `close`.
+
+    Args:
+      records: the problems.
+      settings: environment, reward and sandbox.
+      problem_column: column of the trainer's dataset that holds the id of the problem.
+      fault_reward: what verl and Tunix get for a program that the sandbox lost.
+
+    Attributes:
+      faults: programs that the sandbox has lost so far.
+
+    Raises:
+      UserError: if the sandbox does not answer.
+      ValueError: for an unknown name in the settings.
     """
 
     # TRL names a reward's figures by it.
@@ -92,7 +108,7 @@ class SpeedReward:
     def __call__(
         self, prompts: Sequence[typing.Any] | None = None, completions: Sequence[Completion] = (), **columns: typing.Any
     ) -> list[float | None]:
-        """Reward a batch as TRL's GRPOTrainer asks: one list for each column of its dataset.
+        """Reward a batch as TRL's GRPOTrainer asks: with one list for each column of its dataset.
 
         Args:
           prompts: ignored; the problem is known by its id.
@@ -101,6 +117,9 @@ class SpeedReward:
 
         Returns:
           `[r]` rewards in [-1, 1], None where the sandbox lost the program.
+
+        Raises:
+          ValueError: if the column of ids is missing, or an id is unknown.
         """
         if self._column not in columns:
             raise ValueError(f"columns = {sorted(columns)}: expected {self._column!r} among the dataset's columns")
@@ -113,28 +132,43 @@ class SpeedReward:
         ground_truth: str,
         extra_info: Mapping[str, typing.Any] | None = None,
     ) -> float:
-        """Reward one completion as verl asks: `ground_truth` is the id of the problem.
+        """Reward one completion as verl asks.
 
         Args:
           data_source: name of the data in verl; ignored.
           solution_str: the completion.
           ground_truth: id of the problem, as `reward_model.ground_truth` of verl's dataset holds it.
           extra_info: ignored.
+
+        Returns:
+          The reward; `fault_reward` where the sandbox lost the program.
+
+        Raises:
+          ValueError: for an id that the dataset does not have.
         """
         return self._without_gaps(self.rewards_of([ground_truth], [solution_str]))[0]
 
     def for_tunix(
         self, prompts: Sequence[str] | None = None, completions: Sequence[Completion] = (), **columns: typing.Any
     ) -> Float[np.ndarray, " r"]:
-        """Reward a batch as Tunix's GRPO learner asks: the same as for TRL, without gaps, as float32 `[r]`."""
+        """Reward a batch as Tunix's GRPO learner asks.
+
+        Args:
+          prompts: ignored; the problem is known by its id.
+          completions: `[r]` texts.
+          **columns: `[r]` values of the trainer's dataset, the problem's id among them.
+
+        Returns:
+          float32 `[r]` rewards, `fault_reward` where the sandbox lost the program.
+        """
         return np.array(self._without_gaps(self(prompts, completions, **columns)), np.float32)
 
     def rewards_of(self, problems: Sequence[str], completions: Sequence[Completion]) -> list[float | None]:
-        """Run and judge completions; equal problems are judged together.
+        """Run and judge completions; those of one problem are judged together.
 
         Args:
           problems: `[r]` ids.
-          completions: `[r]` of the same order.
+          completions: `[r]` in the same order.
 
         Returns:
           `[r]` rewards, None where the sandbox lost the program.
@@ -163,6 +197,7 @@ class SpeedReward:
         return [self._fault_reward if value is None else value for value in rewards]
 
     def close(self) -> None:
+        """Close the connection to the sandbox."""
         self._open.close()
 
     def __enter__(self) -> "SpeedReward":
@@ -173,13 +208,13 @@ class SpeedReward:
 
 
 def answer_text(completion: Completion) -> str:
-    """Return what a policy wrote: the text, or the contents of the assistant's messages."""
+    """Return what a policy wrote: the text, or the contents of the assistant's messages, one after the other."""
     if isinstance(completion, str):
         return completion
     return "\n".join(str(message["content"]) for message in completion if message.get("role") == "assistant")
 
 
 def id_text(value: typing.Any) -> str:
-    """Return an id as text, however a trainer's batches hold it: text, bytes, or an array of one of them."""
+    """Return an id as text, whichever form a trainer's batches hold it in: text, bytes, or an array of one of them."""
     value = value.item() if isinstance(value, np.ndarray | np.generic) else value
     return value.decode() if isinstance(value, bytes) else str(value)

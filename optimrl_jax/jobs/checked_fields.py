@@ -37,22 +37,32 @@ Kind = typing.TypeVar("Kind", bound=HasFields)
 
 
 def one_of(*choices: object) -> Check:
-    """Return the check of a value that has to be one of `choices`."""
+    """Build the check of a value that has to be one of `choices`."""
     return (lambda value: value in choices, f"one of {', '.join(map(str, choices))}")
 
 
 def setting(default: typing.Any, meaning: str, check: Check = ANY) -> typing.Any:
-    """Declare a dataclass field that carries its meaning (with unit) and its check."""
+    """Declare a dataclass field that carries its meaning and its check.
+
+    Args:
+      default: value of the field where none is given; not checked.
+      meaning: one phrase with the unit, for `--help` and messages.
+      check: (predicate, what it expects in words).
+    """
     return dataclasses.field(default=default, metadata={"meaning": meaning, "check": check})
 
 
 def section(kind: type) -> typing.Any:
-    """Declare a dataclass field that is a settings class itself, with its defaults."""
+    """Declare a dataclass field that is itself a settings class, with the defaults of `kind`."""
     return dataclasses.field(default_factory=kind)
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """Return `; did you mean 'X'?` for the choice that is spelt most like `name`, or nothing where none comes near."""
+    """Suggest the choice that is spelt most like `name`, for the end of a message.
+
+    Returns:
+      `; did you mean 'X'?`, or an empty text where nothing comes near.
+    """
     near = difflib.get_close_matches(name, list(choices), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
@@ -85,7 +95,7 @@ def freeze(kind: type[Kind], values: Mapping[str, typing.Any], *, path: str = ""
 
 
 def thaw(settings: typing.Any) -> dict[str, typing.Any]:
-    """Return a settings instance as a nested dict of plain values: what `freeze` takes and `summary.json` records."""
+    """Convert a settings instance to a nested dict of plain values: what `freeze` takes and `summary.json` records."""
     return dataclasses.asdict(settings)
 
 

@@ -31,7 +31,7 @@ class Job:
 
     Attributes:
       settings: the validated settings, of the class that `run_job` was given.
-      workdir: an existing, writable directory.
+      workdir: an existing directory for the job's output.
       options: the job's own flags by name; empty where a flag was not given.
       arguments: the whole command line after the name of the program.
     """
@@ -46,6 +46,7 @@ class ArgumentParser(argparse.ArgumentParser):
     """An argument parser that raises UserError instead of printing its usage and leaving."""
 
     def error(self, message: str) -> typing.NoReturn:
+        """Raise UserError with argparse's message."""
         raise UserError(message)
 
 
@@ -53,8 +54,8 @@ def run_command(job: Callable[[Sequence[str]], object], argv: Sequence[str] | No
     """Run a job that parses its own flags and return its exit code, see `errors`.
 
     Args:
-      job: takes the arguments after the program's name.
-      argv: those arguments; None: those of this process.
+      job: called with the arguments after the program's name.
+      argv: those arguments; those of this process if None.
       name: what the one line on standard error begins with.
     """
     return _run_to_exit_code(lambda: job(list(sys.argv[1:] if argv is None else argv)), name=name)
@@ -74,10 +75,10 @@ def run_job(
     missing directory, broken or empty dataset); 130 after an interrupt. A fault of our own keeps its traceback.
 
     Args:
-      job: takes the parsed command line.
-      argv: the command line with the program's name; None: that of this process.
+      job: called with the parsed command line.
+      argv: the command line with the program's name; that of this process if None.
       kind: the settings class that the configuration is checked against.
-      dry_run: started instead of `job` by the flag `--dry_run`, which only jobs that have one know.
+      dry_run: called instead of `job` under the flag `--dry_run`; without it the job does not know that flag.
       options: flags of this job alone, each with its meaning.
     """
     arguments = list(sys.argv if argv is None else argv)
@@ -147,7 +148,7 @@ def _parser(options: Mapping[str, str], *, has_dry_run: bool) -> ArgumentParser:
 
 
 def _field_changes(rest: Sequence[str], kind: type, *, known_flags: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-    """The fields that `--config.field=value`, or `--config.field value`, change, in their order."""
+    """Yield each field that `--config.field=value`, or `--config.field value`, changes, with its text, in order."""
     left = list(rest)
     while left:
         flag, equals, text = left.pop(0).partition("=")

@@ -28,10 +28,16 @@ def default_config() -> ml_collections.ConfigDict:
 
 
 def load_values(name: str) -> dict[str, typing.Any]:
-    """Return the nested plain values of `FILE[:ROW]`: what its `get_config()`, or `get_config(ROW)`, returns.
+    """Run a configuration file and return its values.
+
+    Args:
+      name: `FILE` or `FILE:ROW`, for `get_config()` or `get_config(ROW)` of that file.
+
+    Returns:
+      Nested plain values.
 
     Raises:
-      UserError: where there is no such file, or where it fails, with the file, the line and what went wrong.
+      UserError: if there is no such file, or it fails; with the file, the line and what went wrong.
     """
     file, _, row = name.partition(":")
     path = _find(file)
@@ -81,7 +87,10 @@ def _run(path: pathlib.Path) -> types.ModuleType:
 
 
 def _place(error: BaseException, path: pathlib.Path) -> str:
-    """`FILE, line N` of the innermost step of an error that is in the file, or of the innermost one of all."""
+    """Name the place of an error, `FILE, line N`.
+
+    That is its innermost step in the file, or the innermost of all where none is in it.
+    """
     steps = traceback.extract_tb(error.__traceback__)
     own = [step for step in steps if pathlib.Path(step.filename).resolve() == path.resolve()]
     step = (own or steps)[-1]

@@ -17,7 +17,13 @@ TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 class FieldText(typing.NamedTuple):
-    """One field as text: its whole name, its default, and its meaning with unit and range."""
+    """One field as text.
+
+    Attributes:
+      name: with its sections, such as `grpo.steps`.
+      default: as Python writes it.
+      meaning: with unit and range.
+    """
 
     name: str
     default: str
@@ -51,7 +57,7 @@ def set_field(values: dict[str, typing.Any], kind: type, name: str, text: str | 
 
 
 def takes_no_text(kind: type, name: str) -> bool:
-    """Return whether `--config.NAME` alone switches the field of that name on."""
+    """Tell whether `--config.NAME` alone switches the field of that name on: whether it is a boolean."""
     for part in name.split("."):
         hints = typing.get_type_hints(kind)
         kind = hints.get(part, str)
@@ -61,7 +67,12 @@ def takes_no_text(kind: type, name: str) -> bool:
 
 
 def field_texts(kind: type, *, path: str = "") -> Iterator[FieldText]:
-    """Iterate over all fields of a settings class, sections in their order, as `--help` shows them."""
+    """Yield the text of every field of a settings class, in the order in which `--help` shows them.
+
+    Args:
+      kind: the settings class.
+      path: what stands before the names, such as `grpo.`.
+    """
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
         if dataclasses.is_dataclass(hints[field.name]):

@@ -18,10 +18,10 @@ class _RateColumn(rich.progress.ProgressColumn):
 
 
 class JobProgress:
-    """How many of a known number of parts are done, as a context.
+    """A context that shows how many of a known number of parts are done.
 
-    On a terminal the bar stands below what the job logs meanwhile. Elsewhere the first part, the last one and at most
-    one of every `every_s` seconds between them are a line each.
+    On a terminal it is a bar below what the job logs meanwhile. Elsewhere it is one line for the first part, one for
+    the last, and at most one for every `every_s` seconds between them.
 
     Args:
       label: what is counted, such as "step".
@@ -60,7 +60,12 @@ class JobProgress:
         return self
 
     def advance_to(self, done: int, text: str = "") -> None:
-        """Say that so many parts are done, those of earlier starts included, and what is to be known of the last."""
+        """Show that so many parts are done.
+
+        Args:
+          done: parts done, those of earlier starts included.
+          text: a few words on the last one.
+        """
         if self._bar is not None:
             self._bar.update(self._task, completed=done, text=text)
             return

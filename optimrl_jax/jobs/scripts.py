@@ -12,7 +12,7 @@ EXTRAS = {"beam_pipelines": "pipelines", "sandbox": "sandbox", "optimrl_jax.simu
 def run_module(name: str) -> None:
     """Run a module as `python -m` does, with the current directory first in the search for modules.
 
-    Ends the process with code 2 and the extra to install where a library is missing.
+    Where a library is missing, the process ends with code 2 and names the extra to install.
     """
     sys.path.insert(0, os.getcwd())
     try:

@@ -15,20 +15,20 @@ from optimrl_jax.jobs.errors import UserError
 
 
 def names_function(text: str) -> bool:
-    """Return whether a setting names a function of the user instead of one of ours."""
+    """Tell whether a setting names a function of the user instead of one of ours."""
     return ":" in text
 
 
 @functools.cache
 def load_function(text: str, field: str) -> Callable[..., typing.Any]:
-    """Return the function that a setting names.
+    """Import the function that a setting names; the same text is imported once.
 
     Args:
       text: `FILE.py:FUNCTION` or `package.module:FUNCTION`.
       field: the setting, for messages.
 
     Raises:
-      UserError: where there is no such file, module or function, or where it fails as it is read.
+      UserError: if there is no such file, module or function, or it fails as it is read.
     """
     source, _, name = text.rpartition(":")
     path = pathlib.Path(source)

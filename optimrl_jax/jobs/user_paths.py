@@ -14,7 +14,7 @@ def existing_path(name: str, field: str, *, is_directory: bool = False) -> pathl
       is_directory: whether a directory is expected instead of a file.
 
     Raises:
-      UserError: where nothing of that kind is there.
+      UserError: if nothing of that kind is there.
     """
     path = pathlib.Path(name)
     kind = "directory" if is_directory else "file"
@@ -23,7 +23,15 @@ def existing_path(name: str, field: str, *, is_directory: bool = False) -> pathl
 
 
 def writable_directory(name: str, field: str) -> pathlib.Path:
-    """Return the directory of that name, made with its parents if need be; raise UserError where it cannot be made."""
+    """Return the directory of that name, creating it with its parents if need be.
+
+    Args:
+      name: path of the directory.
+      field: the flag or setting that carries the name, for the message.
+
+    Raises:
+      UserError: if it cannot be created.
+    """
     path = pathlib.Path(name)
     try:
         path.mkdir(parents=True, exist_ok=True)

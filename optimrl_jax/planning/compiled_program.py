@@ -56,13 +56,18 @@ class Collective:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What a compiled program sends, and the kernels it calls by name with how often it runs them."""
+    """What a compiled program sends and which kernels it runs.
+
+    Attributes:
+      collectives: one entry for each message in its text.
+      kernels: custom-call targets by name, with how often the program runs each.
+    """
 
     collectives: tuple[Collective, ...]
     kernels: Mapping[str, int]
 
     def sent_bytes(self) -> dict[str, int]:
-        """Bytes sent and received by one device, by kind."""
+        """Sum the bytes that one device sends and receives, by kind; kinds that do not occur are 0."""
         sums = dict.fromkeys(KINDS, 0)
         for collective in self.collectives:
             sums[collective.kind] += collective.sent_bytes
@@ -79,7 +84,14 @@ class _Instruction:
 
 
 def read_program(text: str) -> Program:
-    """Read the text of an optimized program; raises ValueError where it has no entry computation."""
+    """Read the text of an optimized program.
+
+    Args:
+      text: of `compiled.as_text()`.
+
+    Raises:
+      ValueError: if it has no entry computation.
+    """
     computations, entry = _computations(text)
     collectives: list[Collective] = []
     kernels: dict[str, int] = {}
@@ -101,7 +113,10 @@ def read_program(text: str) -> Program:
 def _operand_arrays(
     instruction: _Instruction, results: tuple[tuple[str, tuple[int, ...]], ...]
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """A reduce-scatter sends its operand, which has as many times its result as it has devices in a group."""
+    """Scale the results of a reduce-scatter to its operand, which is what it sends.
+
+    The operand holds as many times the result as a group has devices.
+    """
     groups = re.search(r"replica_groups=\{\{([\d,]*)\}", instruction.line)
     iota = re.search(r"replica_groups=\[\d+,(\d+)\]", instruction.line)
     size = len(groups.group(1).split(",")) if groups else int(iota.group(1)) if iota else _mesh_group(instruction.line)
@@ -109,7 +124,7 @@ def _operand_arrays(
 
 
 def _mesh_group(line: str) -> int:
-    """Devices of a group that is given by axes of a mesh: mesh['a'=8,'b'=1] {'a'}."""
+    """Count the devices of a group that is given by axes of a mesh: mesh['a'=8,'b'=1] {'a'}."""
     found = re.search(r"replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}", line)
     if not found:
         return 1
@@ -138,7 +153,10 @@ def _computations(text: str) -> tuple[dict[str, list[_Instruction]], str]:
 def _walk(
     computations: Mapping[str, list[_Instruction]], name: str, times: int, loops: int
 ) -> Iterator[tuple[_Instruction, int, int]]:
-    """Every instruction of a computation and of all that it calls, with how often it runs and in how many loops."""
+    """Yield every instruction of a computation and of all that it calls.
+
+    Each comes with how often it runs and in how many loops it stands.
+    """
     for instruction in computations.get(name, ()):
         yield instruction, times, loops
         is_loop = instruction.opcode == "while"
@@ -152,7 +170,7 @@ def _walk(
 
 
 def _trip_count(computations: Mapping[str, list[_Instruction]], line: str) -> int:
-    """Turns of a loop: as XLA states them, else the constant that its condition compares with, else 1."""
+    """Count the turns of a loop: as XLA states them, else the constant that its condition compares with, else 1."""
     if stated := _TRIPS.search(line):
         return int(stated.group(1))
     condition = re.search(r"condition=%?([\w.\-]+)", line)

@@ -25,7 +25,15 @@ BACKWARD_AND_FORWARD = 3  # a backward pass is two forward passes
 
 @dataclasses.dataclass(frozen=True)
 class ParameterLine:
-    """One parameter: its shape, how the mesh splits it, and what of it lies on each device."""
+    """One parameter of a policy as it lies on a mesh.
+
+    Attributes:
+      name: path of the parameter.
+      shape: of the whole parameter.
+      dtype: its type.
+      spec: how the mesh splits it.
+      device_bytes: bytes of it on each device.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -37,7 +45,12 @@ class ParameterLine:
 def placed_state(
     params: decoder.Params, optimizer: typing.Any, *, mesh: jax.sharding.AbstractMesh | jax.sharding.Mesh
 ) -> typing.Any:
-    """Shapes of the training state with the shardings that a real run gives them; raises what `mesh.shardings` does."""
+    """Describe the training state of a real run: shapes with the shardings that the run gives them.
+
+    Raises:
+      ValueError: for a parameter that no sharding rule knows.
+      SettingsError: for an axis of the mesh that does not divide the axis it splits.
+    """
     state = jax.eval_shape(lambda p: trainer.initial_state(p, optimizer), params)
     return _placed(state, sharding.param_shardings(mesh, state))
 
@@ -49,13 +62,20 @@ def placed_batch(
     microbatches: int,
     mesh: jax.sharding.AbstractMesh | jax.sharding.Mesh,
 ) -> packing.Packed:
-    """Shapes of a packed batch whose `per_token` values have those names."""
+    """Describe a packed batch `[microbatches, micro_rows, row_tokens]`: shapes with shardings.
+
+    Args:
+      names: what its `per_token` holds.
+      data: rows of a microbatch and their length in tokens.
+      microbatches: how many.
+      mesh: the devices.
+    """
     batch = _rows(names, (microbatches, data.micro_rows, data.row_tokens))
     return _placed(batch, jax.tree.map(lambda _: sharding.row_sharding(mesh, axis=1), batch))
 
 
 def parameter_lines(params: decoder.Params) -> list[ParameterLine]:
-    """One line for each parameter, in the order of the tree; `params` carry shardings."""
+    """Describe each parameter in one line, in the order of the tree; `params` carry shardings."""
     return [
         ParameterLine(
             "/".join(key.key for key in path), leaf.shape, leaf.dtype.name, str(leaf.sharding.spec), device_bytes(leaf)
@@ -65,17 +85,25 @@ def parameter_lines(params: decoder.Params) -> list[ParameterLine]:
 
 
 def device_bytes(tree: typing.Any) -> int:
-    """Bytes on one device of a tree of shapes with shardings."""
+    """Sum the bytes on one device of a tree of shapes with shardings."""
     return sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def activation_bytes(
     loss: typing.Callable[[Network], trainer.Loss], names: tuple[str, ...], *, settings: Settings
 ) -> tuple[int, int]:
-    """Bytes on one device that grow with its rows: (kept for the backward pass, largest other array on the way).
+    """Trace the bytes on one device that grow with its rows.
 
     Traced with the heads, hidden features and rows of one device, with twice and with four times its rows (a single row
     would trace another program): what grows is an activation, what does not is a weight and counted with the state.
+
+    Args:
+      loss: builds the loss of a network.
+      names: the per-token values that the loss reads.
+      settings: network, mesh, and size of rows and microbatches.
+
+    Returns:
+      (bytes kept for the backward pass, bytes of the largest other array on the way).
     """
     local = local_model(settings.network, settings.mesh)
     params, rows = decoder.abstract_params(local), settings.data.micro_rows // (settings.mesh.data * settings.mesh.fsdp)
@@ -103,10 +131,13 @@ def activation_bytes(
 
 
 def sampler_bytes(settings: Settings) -> dict[str, float]:
-    """Bytes on one device for sampling beside the learner, by turns with it.
+    """Estimate the bytes on one device for sampling in turns with the learner.
 
     The actor keeps a copy of the weights for as long as it samples; while it does, they lie there once more in the type
     they compute in, and so do the keys and values of every rollout up to its longest.
+
+    Returns:
+      "actor_parameter_bytes", "decoding_parameter_bytes" and "cache_bytes".
     """
     model, data, mesh = settings.network, settings.data, settings.mesh
     params, item = decoder.abstract_params(model), jnp.dtype(model.compute.dtype).itemsize
@@ -124,13 +155,13 @@ def sampler_bytes(settings: Settings) -> dict[str, float]:
 
 
 def local_model(model: Network, mesh: MeshSettings) -> Network:
-    """The decoder whose arrays have the shapes that one device of the tensor axis sees."""
+    """Return the decoder whose arrays have the shapes that one device of the tensor axis sees."""
     parts = {name: getattr(model, name) // mesh.tensor for name in ("heads", "kv_heads", "mlp_width", "vocabulary")}
     return dataclasses.replace(model, **parts)
 
 
 def matrix_parameters(model: ModelSettings) -> int:
-    """Parameters that every token is multiplied with: all matrices of the blocks, and the output layer once.
+    """Count the parameters that every token is multiplied with: all matrices of the blocks, and the output layer once.
 
     An embedding table of its own is only looked up; norms and biases are no products.
     """
@@ -141,11 +172,17 @@ def matrix_parameters(model: ModelSettings) -> int:
 def update_flops(
     model: ModelSettings, *, sequences: float, tokens: float, shared: float = 0, members: int = 1
 ) -> float:
-    """Floating-point operations of one update over `sequences` of `tokens` each, without what is recomputed.
+    """Count the floating-point operations of one update, without what is recomputed.
 
     6 for each token and parameter of a matrix product, and 12 heads head_width a layer for each of the t (t + 1) / 2
-    pairs of tokens that causal attention leaves. Of every `members` sequences, all but one are spared the first
-    `shared` tokens and the pairs among these.
+    pairs of tokens that causal attention leaves.
+
+    Args:
+      model: shape of the decoder.
+      sequences: number of sequences.
+      tokens: length of each.
+      shared: first tokens that `members` sequences at a time process together.
+      members: sequences that do so; all but one of them are spared those tokens and the pairs among them.
     """
     spared = 1 - 1 / members
     products = 2 * BACKWARD_AND_FORWARD * matrix_parameters(model) * (tokens - spared * shared)
@@ -171,7 +208,7 @@ def _bytes(array: typing.Any) -> int:
 
 
 def _arrays(jaxpr: typing.Any) -> Iterator[typing.Any]:
-    """Every array that a traced program computes, those of its loops and calls included."""
+    """Yield every array that a traced program computes, those of its loops and calls included."""
     for equation in jaxpr.eqns:
         for parameter in jax.tree.leaves(tuple(equation.params.values()), is_leaf=_has_jaxpr):
             if _has_jaxpr(parameter):

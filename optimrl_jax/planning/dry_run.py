@@ -36,10 +36,20 @@ GIB = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class Update:
-    """What is lowered: an objective by model shape, the per-token values it reads, a recipe, and the size of a step.
+    """What is lowered, and the size of a step.
 
-    A step has `tokens` at most, in sequences of at most `longest`, which fit `microbatches`; of these sequences
-    `members` at a time process their first `shared` tokens together.
+    Attributes:
+      title: of the report.
+      objective: builds the loss of a network.
+      per_token: names of the per-token values that the loss reads.
+      optimizer: of the recipe.
+      longest: tokens of the longest sequence.
+      tokens: most tokens of a step.
+      microbatches: most microbatches of a step.
+      is_budget: whether `tokens` is used up whatever the lengths are.
+      shared: first tokens that `members` sequences at a time process together.
+      members: sequences that do so.
+      samples_here: whether the learner's devices also sample, in turns.
     """
 
     title: str
@@ -56,7 +66,11 @@ class Update:
 
 
 def plan_sft(settings: Settings) -> Update:
-    """The update of an SFT job; raises SettingsError where a row is shorter than the longest sequence."""
+    """Plan the update of an SFT job.
+
+    Raises:
+      SettingsError: if a row is shorter than the longest sequence.
+    """
     recipe, data = settings.sft, settings.data
     longest = data.row_tokens if recipe.mix else data.prompt_tokens + data.completion_tokens
     return Update(
@@ -72,7 +86,11 @@ def plan_sft(settings: Settings) -> Update:
 
 
 def plan_grpo(settings: Settings) -> Update:
-    """The update of a GRPO job; raises SettingsError where a row is shorter than prompt and completion."""
+    """Plan the update of a GRPO job.
+
+    Raises:
+      SettingsError: if a row is shorter than the longest prompt and completion.
+    """
     data, sequences = settings.data, settings.grpo.problems * settings.grpo.rollouts
     longest = data.prompt_tokens + data.completion_tokens
     shared, members = groups_lib.prefix_sharing(settings.grpo, data)
@@ -91,20 +109,35 @@ def plan_grpo(settings: Settings) -> Update:
 
 
 def sft(job: Job) -> None:
-    """Dry run of `python -m optimrl_jax.sft`."""
+    """Run `python -m optimrl_jax.sft` dry: report what a step would cost.
+
+    Raises:
+      UserError: if the settings cannot be run, or the step does not fit the memory of a device.
+    """
     multihost.check_even_shares(job.settings, shared=multihost.SHARED_IN_SFT)
     _report(job, plan_sft)
 
 
 def grpo(job: Job) -> None:
-    """Dry run of `python -m optimrl_jax.train`; names of environment and reward are checked as well."""
+    """Run `python -m optimrl_jax.train` dry: report what a step would cost.
+
+    Raises:
+      UserError: if the settings cannot be run, name an unknown environment or reward, or the step does not fit.
+    """
     multihost.check_even_shares(job.settings, shared=multihost.SHARED_IN_GRPO)
     _check_names(job.settings)
     _report(job, plan_grpo)
 
 
 def update_costs(planned: Update, settings: Settings) -> tuple[list[cost_model.ParameterLine], dict[str, float]]:
-    """Parameters with their shardings, and the figures of one update; raises SettingsError where it cannot run."""
+    """Compute what one update of a planned job costs, compiling it where the compiler of the target is installed.
+
+    Returns:
+      The parameters with their shardings, and figures by name: bytes on one device, tokens, operations and seconds.
+
+    Raises:
+      SettingsError: if the update cannot run on the mesh.
+    """
     data, device, model = settings.data, settings.device, settings.network
     target = targets.TARGETS[device.target]
     mesh = sharding.build_abstract_mesh(settings.mesh, micro_rows=data.micro_rows)
@@ -144,12 +177,15 @@ def compile_update(planned: Update, settings: Settings) -> dict[str, float]:
     """Compile the update for devices that are not there and read what it takes.
 
     Args:
-      planned: what is compiled.
+      planned: the update to compile.
       settings: those of the job; `device.target` names the device.
 
     Returns:
       Bytes of one device: arguments (state and batch), temporaries, and results that replace no argument; bytes that
       one device sends and receives for a microbatch, in all and by kind; bytes of the largest message.
+
+    Raises:
+      UserError: if the target has no slice of that many devices, or its compiler refuses or tells no memory.
     """
     mesh = targets.absent_mesh(settings.device.target, settings.mesh)
     state = cost_model.placed_state(decoder.abstract_params(settings.network), planned.optimizer, mesh=mesh)
@@ -188,6 +224,7 @@ def _traced_bytes(
 def lower_update(
     planned: Update, state: trainer.TrainState, batch: packing.Packed, *, mesh: sharding.AnyMesh, model: Network
 ) -> jax.stages.Lowered:
+    """Lower the very update that a run compiles, from shapes on a mesh whose devices need not be there."""
     placed = jax.tree.map(lambda leaf: leaf.sharding, state)
     compiled = trainer.compile_update(mesh, placed, loss=planned.objective(model), optimizer=planned.optimizer)
     whole = sharding.replicated(mesh)
@@ -219,7 +256,7 @@ def _report(job: Job, plan: typing.Callable[[Settings], Update]) -> None:
 
 
 def _model(settings: Settings) -> ModelSettings:
-    """The shape of the policy to start from where it is there already, else the one of `model`."""
+    """Return the shape of the policy to start from if it is there already, else that of `model`."""
     start = pathlib.Path(settings.grpo.init_from) / workdir.POLICY_FILE
     return workdir.read_model(start.parent) if settings.grpo.init_from and start.exists() else settings.model
 
@@ -249,7 +286,7 @@ def _print_parameters(parameters: list[cost_model.ParameterLine], settings: Sett
 
 
 def _print_memory(found: dict[str, float], settings: Settings) -> None:
-    """Memory of one device; what is traced is so before a compiler fuses or rematerializes anything by itself."""
+    """Print the memory of one device; traced figures are those before a compiler fuses or rematerializes anything."""
     target = targets.TARGETS[settings.device.target]
     how = (
         "compiled" if "temporary_bytes" in found else f"traced only: `make compiler TARGET={target.platform}` for more"
@@ -264,7 +301,7 @@ def _print_memory(found: dict[str, float], settings: Settings) -> None:
 
 
 def _print_roofline(found: dict[str, float], settings: Settings) -> None:
-    """The shortest time that an update could take, and the share of the peak that this leaves."""
+    """Print the shortest time that an update could take, and the share of the peak that this leaves."""
     bound_s = max(found["compute_s"], found["link_s"])
     if bound_s:
         print(

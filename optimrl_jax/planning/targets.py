@@ -56,7 +56,7 @@ GPUS_OF_A_HOST = 8
 
 
 def has_compiler(name: str) -> bool:
-    """Say whether the compiler of a target is installed here."""
+    """Tell whether the compiler of a target is installed here."""
     return importlib.util.find_spec(_PACKAGES[TARGETS[name].platform]) is not None
 
 
@@ -64,11 +64,11 @@ def absent_mesh(name: str, settings: MeshSettings) -> Mesh:
     """Return a mesh of devices that are not there, for which programs can be compiled but not run.
 
     Args:
-      name: of the target, one of TARGETS.
-      settings: the shape of the mesh; of GPUs, each host has eight.
+      name: the target, a key of TARGETS.
+      settings: devices along each axis; GPUs come in hosts of eight.
 
     Raises:
-      UserError: the target has no slice of that many devices, or its compiler refuses.
+      UserError: if the target has no slice of that many devices, or its compiler refuses.
     """
     shape = settings.data, settings.fsdp, settings.tensor
     count = int(np.prod(shape))
@@ -94,7 +94,7 @@ def absent_mesh(name: str, settings: MeshSettings) -> Mesh:
 
 
 def _slice_shape(name: str, count: int) -> str:
-    """The most cubic slice of that many chips: three axes for v5p, two for the others."""
+    """Find the most cubic slice of that many chips: three axes for v5p, two for the others."""
     axes = 3 if name == "tpu-v5p" else 2
     sizes = [1] * axes
     factor = 2
@@ -107,7 +107,7 @@ def _slice_shape(name: str, count: int) -> str:
 
 
 def _gpu_facts(name: str, target: Target) -> str:
-    """What XLA wants to know of a GPU that it cannot ask, in its own text form."""
+    """Describe a GPU in XLA's text form, for what XLA wants to know and cannot ask an absent device."""
     major, minor = target.capability
     facts = {
         "threads_per_block_limit": 1024, "threads_per_warp": 32, "threads_per_core_limit": 2048,
