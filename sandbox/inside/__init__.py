@@ -1,1 +1,1 @@
-"""What stands beside `sandbox.runner` inside the isolation boundary: standard library alone, imports nothing else."""
+"""What runs inside the isolation boundary with `sandbox.runner`; imports itself and the standard library alone."""

@@ -1,9 +1,10 @@
 """Inside the isolation boundary: when a program began, what it used, how long others kept it from its core.
 
-A program's own seconds are its wall seconds without the wait for a core that others caused. How long its first thread
-was ready and had no core, the kernel counts. Part of that wait may be the program's own doing, however: a helper has
-the core while the leader spins at the lowest priority. So what its other threads and processes consumed meanwhile comes
-off the wait first, whoever reaped them, and the seconds are never less than the processor time of everything that ran.
+A program's own seconds are its wall seconds without the time it waited for a core because of others. The kernel counts
+how long its first thread was ready and had no core. Part of that wait may be the program's own doing, however: a helper
+process has the core while the leader spins at the lowest priority. So whatever its other threads and processes consumed
+meanwhile is subtracted from the wait first, whoever reaped them, and a program's seconds are never less than the
+processor time of everything that ran.
 """
 
 import contextlib
@@ -13,13 +14,19 @@ import struct
 import time
 from typing import NamedTuple, Protocol
 
+# The pipe for the mark of the start, right behind the standard streams.
 START_DESCRIPTOR = 3
 PROBE_STEPS = 50_000
 MOST_YIELDS = 1_000
 
 
 class Schedule(NamedTuple):
-    """Seconds that a process's first thread has run, and that it was ready to run and had no core."""
+    """What the scheduler counted for a process's first thread.
+
+    Attributes:
+      ran_s: seconds on a core.
+      waited_s: seconds ready to run, but without a core.
+    """
 
     ran_s: float
     waited_s: float
@@ -28,8 +35,11 @@ class Schedule(NamedTuple):
 class Reading(NamedTuple):
     """All clocks of a run at one moment.
 
-    `used_s` is the processor time of all that ran, by the meter (0 without); `ran_s` that of the program's first
-    thread; `waited_s` how long that thread, and the process that watches for its end, were ready and had no core.
+    Attributes:
+      at_s: `time.monotonic`, the same in every process of a machine.
+      used_s: processor seconds of everything that ran, by the meter; without one, of the program's processes alone.
+      ran_s: seconds that the program's first thread has run.
+      waited_s: seconds that this thread, and the process that watches for its end, were ready and had no core.
     """
 
     at_s: float
@@ -42,7 +52,11 @@ _READING = struct.Struct("4d")
 
 
 class ProcessorMeter(Protocol):
-    """Tells the processor time of all that ran; `groups.Meter` is one."""
+    """Tells, by `read_s`, the processor seconds of everything that ran so far; `groups.Meter` is one.
+
+    Attributes:
+      descriptor: the open file that it reads, closed in the program before its first instruction.
+    """
 
     descriptor: int
 
@@ -50,9 +64,16 @@ class ProcessorMeter(Protocol):
 
 
 def mark_start(meter: ProcessorMeter | None) -> None:
-    """Tells the watcher that the program begins now; what it was told with is gone afterwards."""
-    # Some kernels book what a process uses only when it leaves its core. The watcher has to sleep from here on: were it
-    # awake, it would wait for the core at the same time as the program, and that time would count twice.
+    """Tell the watcher that the program begins now, from the program's process just before its first instruction.
+
+    Writes one Reading to START_DESCRIPTOR, then closes that descriptor and the meter's, so that the program inherits
+    neither.
+
+    Args:
+      meter: of everything that runs; None reads this process's own processor time instead.
+    """
+    # Some kernels account for what a process used only when it leaves its core. The watcher has to sleep from here on:
+    # were it awake, it would wait for the core at the same time as the program, and that time would count twice.
     for _ in range(MOST_YIELDS):
         os.sched_yield()
         if is_asleep(os.getppid()):
@@ -67,14 +88,23 @@ def mark_start(meter: ProcessorMeter | None) -> None:
 
 
 def start_of(descriptor: int, *, default: Reading) -> Reading:
-    """What `mark_start` wrote, or `default` for a program that never began."""
+    """Return the reading that `mark_start` wrote, or `default` for a program that never began; never waits.
+
+    Args:
+      descriptor: the reading end of the pipe.
+      default: what stands in for the mark, such as the moment of the fork.
+    """
     is_written = select.select([descriptor], [], [], 0)[0]
     mark = os.read(descriptor, _READING.size) if is_written else b""
     return Reading(*_READING.unpack(mark)) if len(mark) == _READING.size else default
 
 
 def schedule_of(process: int | str) -> Schedule:
-    """What the scheduler knows of a living or unreaped process; zeros where the kernel does not count."""
+    """Return what the scheduler counted for a living or unreaped process; zeros where the kernel does not count.
+
+    Args:
+      process: its number, or "self".
+    """
     with contextlib.suppress(OSError, IndexError, ValueError):
         ran, waited, _ = said(f"/proc/{process}/schedstat").split()
         return Schedule(int(ran) * 1e-9, int(waited) * 1e-9)
@@ -82,19 +112,23 @@ def schedule_of(process: int | str) -> Schedule:
 
 
 def is_asleep(process: int) -> bool:
-    """True for a process that waits for something other than a core, and where nobody can tell."""
+    """Tell whether a process is neither running nor waiting for a core; True where that cannot be told."""
     with contextlib.suppress(OSError):
         return said(f"/proc/{process}/stat").rpartition(b")")[2].split(None, 1)[0] != b"R"
     return True
 
 
 def own_cpu_s() -> float:
-    """Processor seconds of this process up to this very moment."""
+    """Return the processor seconds of this process up to this very moment."""
     return time.process_time()
 
 
 def said(path: str) -> bytes:
-    """A file of the kernel, without the layers of a Python file, which every forked process would pay for."""
+    """Read a file of the kernel without Python's file layers, for which every forked process would pay.
+
+    Raises:
+      OSError: there is no such file, or its process has gone.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     parts = []
     try:
@@ -106,12 +140,22 @@ def said(path: str) -> bytes:
 
 
 def program_s(start: Reading, end: Reading, *, is_metered: bool) -> float:
-    """The program's own seconds between two readings; without a meter no wait is taken off, for nobody knows whose.
+    """Return the program's own seconds between two readings.
 
-    wall - max(0, wait of the first thread and of its watcher - processor time of all others)
+        wall - max(0, wait of the first thread and of its watcher - processor time of all other threads and processes)
 
-    and at least the processor time of all that ran, as far as the wall goes. On one core the formula alone would be
-    enough, for the wall holds what the first thread ran and waited; but thread and watcher can wait at the same time.
+    but at least the processor time of everything that ran, as far as the wall time allows. On one core the formula
+    alone would do, because the wall time contains what the first thread ran and waited; but thread and watcher can wait
+    at the same time.
+
+    Args:
+      start: made by `mark_start`.
+      end: made when the program ended.
+      is_metered: whether `used_s` covers everything that ran. Where it does not, the result is the wall time: nobody
+        can tell whose fault a wait was.
+
+    Returns:
+      Seconds, at most those of the wall.
     """
     wall_s = end.at_s - start.at_s
     if not is_metered:
@@ -120,13 +164,16 @@ def program_s(start: Reading, end: Reading, *, is_metered: bool) -> float:
 
 
 def foreign_wait_s(start: Reading, end: Reading) -> float:
-    """How long others kept a program from its core: its wait, less what its own others consumed."""
+    """Return how many seconds others kept a program from its core: its wait, less what the rest of it consumed.
+
+    Never negative. Both readings have to come from the same meter.
+    """
     others_s = max(0.0, (end.used_s - start.used_s) - (end.ran_s - start.ran_s))
     return max(0.0, end.waited_s - start.waited_s - others_s)
 
 
 def probe() -> float:
-    """Seconds that a fixed loop takes: how fast this core is at the moment."""
+    """Time a fixed loop, to tell how fast this core is at the moment; returns this thread's processor seconds."""
     start_s = time.thread_time()
     for _ in range(PROBE_STEPS):
         pass

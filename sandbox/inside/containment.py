@@ -1,4 +1,4 @@
-"""Inside the isolation boundary: limits of one run, its user, and ending all of it."""
+"""Inside the isolation boundary: the limits of one run, the user it runs as, and how everything of it is ended."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from typing import Protocol
 from sandbox.inside import clocks, groups, kernel
 
 POLL_S = 0.02
-# A run ends at this multiple of its limit even where its core was taken from it all the time.
+# A run ends at this multiple of its limit even if it never got its core.
 MOST_EXTENSION = 4.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 STACK_BYTES = 512 << 20
@@ -21,14 +21,19 @@ SHARED_PLACES = ("/tmp", "/dev/shm", "/dev/mqueue", "/var/tmp", "/run/lock")
 SYSV_REMOVERS = {"shm": "shmctl", "sem": "semctl", "msg": "msgctl"}
 IPC_RMID = 0
 BEST_PRIORITY = -20
-# Room above a limit of tasks, so that the watcher sees the excess before the kernel refuses.
+# Room above the limit of processes, so that the watcher sees an excess before the kernel refuses the next fork.
 ROOM = 16
 
 
 def limit(*, wall_s: float, memory_bytes: int | None, file_bytes: int) -> None:
-    """Takes the limits of a run upon this process, for good; `memory_bytes` is None where a control group bounds it.
+    """Impose the limits of a run on this process, for good; its children inherit them.
 
-    A group counts what is touched; this limit counts what is reserved, such as the stacks of threads.
+    Args:
+      wall_s: limit of the run in seconds. Only a backstop comes of it here (two seconds more, of processor time for
+        each process): `RunWatch` ends runs in time.
+      memory_bytes: bound of this process's data; None where a control group bounds memory. A group counts what is
+        touched, whereas this limit counts what is reserved, such as the stacks of threads.
+      file_bytes: size of the largest file that it may write, its output among them.
     """
     wanted = {
         resource.RLIMIT_FSIZE: file_bytes,
@@ -39,15 +44,20 @@ def limit(*, wall_s: float, memory_bytes: int | None, file_bytes: int) -> None:
         resource.RLIMIT_STACK: STACK_BYTES,
     }
     for name, value in wanted.items():
+        # RLIM_INFINITY is -1 in Python: the smaller number is not always the tighter limit.
         hard = resource.getrlimit(name)[1]
         value = min(value, hard) if resource.RLIM_INFINITY not in (value, hard) else max(value, hard)
         resource.setrlimit(name, (value, value))
 
 
 def become_user(uid: int, *, processes: int | None) -> None:
-    """Gives up everything of root. The kernel's memory killer takes this process first, never the runner.
+    """Give up root's powers for good and become the user `uid`, with a group of the same number.
 
-    `processes` bounds those of the user where no control group does.
+    When memory runs out, the kernel kills this process before any other, and never the runner.
+
+    Args:
+      uid: the user of programs.
+      processes: most processes of that user; None where a control group bounds them.
     """
     adjustment = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
     os.write(adjustment, b"1000")
@@ -61,9 +71,10 @@ def become_user(uid: int, *, processes: int | None) -> None:
 
 
 def take_precedence() -> None:
-    """Lets this process, and none that it forks, go before all programs: it has to see at once when one ends.
+    """Let this process, but nothing that it forks, run before all programs: it has to notice at once when one ends.
 
-    Whoever is not root has no right to it. Not by the real-time class: with it, programs of several processes hung.
+    Without root it has no right to that, and nothing changes. Real-time priority is no alternative: with it, programs
+    of several processes hung.
     """
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
@@ -71,7 +82,11 @@ def take_precedence() -> None:
 
 
 def empty_directory(directory: str) -> None:
-    """Removes whatever a run left in a directory, however deep: what a folder holds moves up before it goes."""
+    """Remove whatever a run left in a directory, however deep, but not the directory itself.
+
+    The content of a folder moves up before the folder goes: paths stay short, however deep a program nested them.
+    Stops where nothing can be removed any more; never raises for single files.
+    """
     moved = 0
     while entries := list(os.scandir(directory)):
         before = moved
@@ -90,7 +105,7 @@ def empty_directory(directory: str) -> None:
 
 
 def remove_sysv_objects(uid: int) -> None:
-    """Removes System V shared memory, semaphores and queues: they outlive processes and could carry state."""
+    """Remove the user's System V shared memory, semaphores and queues: they outlive processes and could carry state."""
     calls = []
     for kind, remover in SYSV_REMOVERS.items():
         with contextlib.suppress(OSError):
@@ -102,7 +117,11 @@ def remove_sysv_objects(uid: int) -> None:
 
 
 def as_user(uid: int, action: Callable[[], object]) -> int:
-    """Does something in a process of a user, as only owners may; returns the process, which is to be reaped."""
+    """Do something in a forked process of another user, for what only owners may do.
+
+    Returns:
+      The process, which the caller has to reap.
+    """
     process = os.fork()
     if process == 0:
         try:
@@ -114,7 +133,14 @@ def as_user(uid: int, action: Callable[[], object]) -> int:
 
 
 class Child(Protocol):
-    """What waits for a child and reaps it: the zygote that forked it."""
+    """What forked a child, waits for its end and reaps it: `zygote.Zygote`.
+
+    `is_over` waits up to `timeout_s` and tells whether the child has ended.
+
+    Attributes:
+      process: number of the process that forks.
+      is_isolated: whether each child is the first process of a world of its own.
+    """
 
     process: int
     is_isolated: bool
@@ -123,14 +149,19 @@ class Child(Protocol):
 
 
 class RunWatch:
-    """Follows one run from its fork to its end, and ends it at a limit.
-
-    Raises EOFError where whoever asked for the run is gone: then nobody is left to tell, and this container ends.
-    """
+    """Follows one run from its fork to its end, and ends it at a limit. Create it just before the fork."""
 
     def __init__(
         self, zygote: Child, limits: dict, *, group: groups.ControlGroup | None, meter: groups.Meter | None
     ) -> None:
+        """Note the time and the processor time from which the run counts.
+
+        Args:
+          zygote: what is about to fork the run.
+          limits: `wall_s`, `cpu_s`, `memory_bytes` and `processes`, for the run as a whole.
+          group: the control group of programs; None where processes have to be counted one by one.
+          meter: of everything that runs; None where only wall time can be limited.
+        """
         self._zygote = zygote
         self._limits = limits
         self._group = group
@@ -139,7 +170,21 @@ class RunWatch:
         self._forked_s = time.monotonic()
 
     def ended_for(self, child: int, *, control: int | None) -> str:
-        """Waits until a child ends, or ends it at a limit; the name of that limit, empty where it ended by itself."""
+        """Wait until a child ends, or end it at a limit.
+
+        Wall time that others took from it is given back: a run that waited for its core may last up to MOST_EXTENSION
+        times its limit.
+
+        Args:
+          child: the process that the zygote named; in a world, its first process.
+          control: the stream of requests, watched for its other end; None watches nothing.
+
+        Returns:
+          The limit that it exceeded: "time" (wall or processor), "memory" or "processes"; empty if it ended by itself.
+
+        Raises:
+          EOFError: whoever asked for the run is gone. Nobody is left to tell: the caller ends this container.
+        """
         deadline_s = self._forked_s + self._limits["wall_s"]
         while not self._zygote.is_over(timeout_s=min(POLL_S, deadline_s - time.monotonic())):
             if control is not None and is_hung_up(control):
@@ -153,7 +198,7 @@ class RunWatch:
         return ""
 
     def _extended_s(self, child: int) -> float:
-        """When the time of a child really ends: what others kept it from its core is given back, up to a bound."""
+        """Return when a child's time really ends: what others kept from it is given back, up to a bound."""
         limit_s = self._limits["wall_s"]
         used_s = self._meter.read_s() - self._used_s if self._meter else limit_s
         given_s = 0.0
@@ -165,7 +210,7 @@ class RunWatch:
         return self._forked_s + limit_s + given_s
 
     def _excess(self, child: int) -> str:
-        """Name of the limit that the run exceeds as a whole, if any."""
+        """Return the name of the limit that the run as a whole exceeds, or an empty text."""
         processes, memory_bytes, cpu_s = (self._limits[name] for name in ("processes", "memory_bytes", "cpu_s"))
         if self._meter and self._meter.read_s() - self._used_s >= cpu_s + POLL_S:
             return "time"
@@ -175,14 +220,14 @@ class RunWatch:
         tree = descendants(child)
         if len(tree) > processes + self._zygote.is_isolated:
             return "processes"
-        # A forked process shares the zygote's own pages; only what it adds counts, but for the first.
+        # Forked processes share the zygote's pages: of all but the first, only what they add counts.
         shared_bytes = resident_bytes(self._zygote.process)
         used_bytes = resident_bytes(child)
         used_bytes += sum(max(0, resident_bytes(process) - shared_bytes) for process in tree[1:])
         return "memory" if used_bytes > memory_bytes else ""
 
     def _kill(self, child: int) -> None:
-        # The first process of a world takes everything in it along.
+        # When the first process of a world dies, the kernel kills everything else in it.
         if self._zygote.is_isolated:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
@@ -191,20 +236,21 @@ class RunWatch:
 
 
 def is_hung_up(descriptor: int) -> bool:
-    """True where nobody holds the other end of a pipe or socket any more, whatever still waits to be read."""
+    """Tell whether the other end of a pipe or socket is closed everywhere, whatever still waits to be read."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return bool(poll.poll(0))
 
 
 def resident_bytes(process: int) -> int:
+    """Return the memory of a process that is in use, shared pages included; 0 where it has gone."""
     with contextlib.suppress(OSError, IndexError):
         return int(clocks.said(f"/proc/{process}/statm").split()[1]) * PAGE_BYTES
     return 0
 
 
 def descendants(root: int) -> list[int]:
-    """A process and everything below it, as far as it still runs."""
+    """Return a process and everything below it that still runs, the process itself first."""
     found = [root]
     for process in found:
         found += children_of(process)
@@ -212,6 +258,7 @@ def descendants(root: int) -> list[int]:
 
 
 def children_of(process: int) -> list[int]:
+    """Return the children of all threads of a process; none where it has gone."""
     children: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):
@@ -221,14 +268,19 @@ def children_of(process: int) -> list[int]:
 
 
 def kill_group(child: int) -> None:
+    """Kill all processes of the process group that a child leads."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
 
 
 def kill_descendants(uid: int | None, *, but: int) -> None:
-    """Kills and reaps everything that hangs below this process, but for one child.
+    """Kill and reap everything that descends from this process, except one child.
 
-    Killing one by one loses the race against a fork bomb; a signal to all processes of a user at once does not.
+    Killing one by one loses the race against a fork bomb; one signal to all processes of a user does not.
+
+    Args:
+      uid: the user of programs; None where they have no user of their own and are killed one by one.
+      but: the process to spare; 0 spares none.
     """
     while orphans := [process for process in children_of(os.getpid()) if process != but]:
         if uid is not None:

@@ -1,10 +1,10 @@
 """Inside the isolation boundary: the control group in which programs run, and the meter of their processor time.
 
-A group counts everything that ran in it, whoever reaped it and at whatever priority it ran, and its bounds hold for all
-of it together: pages of files in memory and of daemons as well as those of the program. The engine gives a container
-its groups read-only; the runner, which alone may mount, makes them writable and puts a group for programs below.
-Where no group is to be had (no container, a host without controllers), a counter of the kernel's performance events
-stands in for the processor time, and nothing for the rest.
+A group counts everything that ran in it, whoever reaped it and whatever its priority, and its bounds hold for all of it
+together: for pages of in-memory files and of daemons as well as for those of the program. The engine gives a container
+its groups read-only; the runner, which alone may mount, makes them writable and puts a group for programs below them.
+Where no group is to be had (no container, a host without controllers), a performance counter of the kernel stands in
+for the processor time, and nothing for the rest.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from sandbox.inside import clocks, counter, kernel
 
 ROOT = "/sys/fs/cgroup"
 RUNS = "programs"
-# What the kernel calls the same things in the first and in the second version of control groups.
+# What the two versions of control groups call the same things: controller and file.
 FIRST = {
     "cpu": ("cpuacct", "cpuacct.usage"),
     "memory": ("memory", "memory.usage_in_bytes"),
@@ -41,19 +41,25 @@ SOFTWARE, TASK_CLOCK = 1, 1
 
 
 class Meter:
-    """Processor seconds of everything that a group or a tree of processes has used so far; `kind` names the source."""
+    """Measures the processor time of everything that ran in a group or in a tree of processes.
+
+    Attributes:
+      descriptor: the open file or counter, which forked processes inherit.
+      kind: where the seconds come from: "cgroup v1", "cgroup v2" or "task clock".
+    """
 
     def __init__(self, descriptor: int, kind: str) -> None:
         self.descriptor = descriptor
         self.kind = kind
 
     def moved_to(self, descriptor: int) -> "Meter":
-        """The same meter at another descriptor."""
+        """Move the meter to another descriptor number and return it; this one must not be used afterwards."""
         os.dup2(self.descriptor, descriptor)
         os.close(self.descriptor)
         return Meter(descriptor, self.kind)
 
     def read_s(self) -> float:
+        """Return the processor seconds so far, of living and dead processes; only differences mean anything."""
         # Asking for its own clock makes the kernel charge what this process used since it was last switched.
         clocks.own_cpu_s()
         if self.kind == "task clock":
@@ -63,7 +69,13 @@ class Meter:
 
 
 class ControlGroup:
-    """The control group of programs; what it cannot tell is 0, what it cannot bound is not bounded here."""
+    """The control group of programs. What this kernel cannot tell reads as 0; what it cannot bound stays unbounded.
+
+    Quantities are called by the keys of FIRST and SECOND, which are the same.
+
+    Attributes:
+      version: "cgroup v1" or "cgroup v2".
+    """
 
     def __init__(self, version: str, folders: dict[str, str], files: dict[str, tuple[str, str]]) -> None:
         self.version = version
@@ -76,50 +88,60 @@ class ControlGroup:
         self._bounds: dict[str, int] = {}
 
     def join(self) -> None:
-        """Puts this process, and with it all that it will fork, into the group."""
+        """Move this process, and with it everything that it will fork, into the group."""
         for folder in self._folders.values():
             _write(f"{folder}/cgroup.procs", b"0")
 
     def meter(self) -> Meter | None:
+        """Open a meter of the group's processor time; None where the group does not count it."""
         path = self._files.get("cpu")
         return Meter(os.open(path, os.O_RDONLY | os.O_CLOEXEC), self.version) if path else None
 
     @property
     def bounds_memory(self) -> bool:
+        """Tell whether the group can bound memory."""
         return "memory_limit" in self._files
 
     @property
     def bounds_tasks(self) -> bool:
+        """Tell whether the group can bound the number of tasks, threads included."""
         return "tasks_limit" in self._files
 
     def number(self, name: str) -> int:
-        """The only number in a file of the group; 0 where there is none."""
+        """Return the number that a file of the group holds, in bytes or tasks; 0 where there is none."""
         with contextlib.suppress(OSError, KeyError, ValueError):
             return int(clocks.said(self._files[name]))
         return 0
 
     def events(self, name: str, event: str) -> int:
+        """Return how often an event, such as "oom_kill", has happened to the group; 0 where that is not counted."""
         with contextlib.suppress(OSError, KeyError, ValueError):
             rows = (row.split() for row in clocks.said(self._files[name]).splitlines())
             return next(int(row[1]) for row in rows if row[0] == event.encode())
         return 0
 
     def bound(self, name: str, value: int) -> None:
-        """Sets an upper bound unless it is in force already."""
+        """Set an upper bound, in bytes or tasks, unless it is in force already or the group cannot bound this."""
         if name in self._files and self._bounds.get(name) != value:
-            # Refused where more is in use already, which the next page that anything asks for will show.
+            # Refused where more is in use already; the next page that anything asks for will show it.
             with contextlib.suppress(OSError):
                 _write(self._files[name], str(value).encode())
             self._bounds[name] = value
 
     def forget_peak(self) -> None:
-        """Lets the peak start anew, where the kernel knows how to; later kernels of version 2 take any text for it."""
+        """Reset the peak of memory where the kernel can: the first version, and later kernels of the second."""
         with contextlib.suppress(OSError, KeyError):
             _write(self._files["memory_peak"], b"0")
 
 
 def open_group() -> ControlGroup | None:
-    """The group for programs below this container's own; None where the kernel or the engine does not allow one."""
+    """Make the group for programs, below the group of this container.
+
+    With the second version this process moves as well, into a group of its own.
+
+    Returns:
+      The group; None where the kernel or the engine does not allow one.
+    """
     with contextlib.suppress(OSError):
         if os.path.exists(f"{ROOT}/cgroup.controllers"):
             return _second_version()
@@ -139,7 +161,7 @@ def _first_version() -> ControlGroup | None:
 
 
 def _second_version() -> ControlGroup:
-    """The runner moves into a leaf of its own: a group that has groups below may hold no process."""
+    """Make a group for the runner and one for programs: a group that has others below it may not hold processes."""
     kernel.make_writable(ROOT)
     for name in ("runner", RUNS):
         os.makedirs(f"{ROOT}/{name}", exist_ok=True)
@@ -152,7 +174,14 @@ def _second_version() -> ControlGroup:
 
 
 def tree_meter(process: int = 0) -> Meter | None:
-    """A meter of a process (0: this one) and of all that it will fork, without a group; None where it is refused."""
+    """Open a meter of a process and of everything that it forks from now on, without a group.
+
+    Args:
+      process: its number; 0 is this process.
+
+    Returns:
+      The meter; None where the kernel refuses it.
+    """
     events = counter.opened(process, kind=SOFTWARE, event=TASK_CLOCK, counts_kernel=True)
     return Meter(events.descriptor, "task clock") if events else None
 

@@ -1,4 +1,7 @@
-"""Inside the isolation boundary: calls of the kernel that Python has no name for (namespaces, mounts, layout)."""
+"""Inside the isolation boundary: system calls that Python has no name for (namespaces, mounts, memory layout).
+
+Each function makes one call and raises OSError where the kernel refuses it, unless it says otherwise.
+"""
 
 import ctypes
 import os
@@ -16,52 +19,75 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def _checked(result: int, what: str) -> None:
+    """Raise the OSError that a C function has noted, if its result says that it failed."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)
 
 
 def unshare(flags: int) -> None:
-    """Gives this process namespaces of its own (its later children, for NEW_PROCESSES)."""
+    """Give this process new namespaces; with NEW_PROCESSES, give one to its later children.
+
+    Args:
+      flags: a sum of NEW_MOUNTS, NEW_IPC and NEW_PROCESSES.
+    """
     _checked(_LIBC.unshare(flags), "unshare")
 
 
 def enter(namespace: int, kind: int) -> None:
-    """Lets this process (its later children, for NEW_PROCESSES) be in the namespace that a descriptor names."""
+    """Move this process into an existing namespace; with NEW_PROCESSES, only its later children.
+
+    Args:
+      namespace: descriptor of a file of /proc/PID/ns.
+      kind: NEW_MOUNTS, NEW_IPC or NEW_PROCESSES.
+    """
     _checked(_LIBC.setns(namespace, kind), "setns")
 
 
 def mount(kind: str, target: str, *, flags: int, options: str = "") -> None:
-    """Mounts a fresh file system of a kind that needs no device."""
+    """Mount a fresh file system of a kind that needs no device, such as tmpfs or proc.
+
+    Args:
+      kind: name of the file system, as the kernel knows it.
+      target: an existing directory.
+      flags: a sum of READ_ONLY, NO_SETUID, NO_DEVICES and NO_PROGRAMS.
+      options: the file system's own, separated by commas.
+    """
     arguments = (kind.encode(), target.encode(), kind.encode(), flags, options.encode())
     _checked(_LIBC.mount(*arguments), target)
 
 
 def unmount(target: str) -> None:
-    """Takes a mount out of this namespace, though files of it may be open."""
+    """Detach a mount from this namespace, even if files on it are open."""
     _checked(_LIBC.umount2(target.encode(), DETACH), target)
 
 
 def make_private() -> None:
-    """Keeps every later mount of this namespace from all others."""
+    """Keep every later mount and unmount of this namespace from spreading to others."""
     _checked(_LIBC.mount(None, b"/", None, PRIVATE | RECURSIVE, None), "/")
 
 
 def make_writable(target: str) -> None:
-    """Takes the read-only mark off one mount, in this namespace alone."""
+    """Lift the read-only mark from one mount, in this namespace alone."""
     flags = REMOUNT | BIND | NO_SETUID | NO_DEVICES | NO_PROGRAMS
     _checked(_LIBC.mount(None, target.encode(), None, flags, None), target)
 
 
 def adopt_orphans() -> None:
-    """Makes orphans of a test (double forks, daemons) children of this process, which can then find and kill them."""
+    """Make orphaned descendants (double forks, daemons) children of this process, which can then kill and reap them.
+
+    A refusal is ignored.
+    """
     _LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def fix_layout() -> bool:
-    """Asks for addresses that are not random in whatever is executed next; False where the kernel does not allow it.
+    """Ask for addresses that are not random in whatever is executed next.
 
     Where things lie in memory moves a program's seconds by 1 % from one interpreter to the next.
+
+    Returns:
+      Whether the layout is fixed, now or from the next execution on; False where the kernel does not allow it.
     """
     if int(clocks.said("/proc/self/personality"), 16) & ADDR_NO_RANDOMIZE:
         return True
@@ -69,10 +95,10 @@ def fix_layout() -> bool:
 
 
 def remove_sysv_object(remover: str, *arguments: int) -> None:
-    """Calls shmctl, semctl or msgctl."""
+    """Call shmctl, semctl or msgctl; errors are ignored, since an object may be gone or belong to somebody else."""
     getattr(_LIBC, remover)(*arguments)
 
 
 def restart(arguments: list[str]) -> None:
-    """Starts this interpreter anew with these arguments of its own."""
+    """Replace this process by a fresh interpreter with these arguments, its name first; does not return."""
     os.execv(sys.executable, arguments)

@@ -1,7 +1,7 @@
-"""Inside the isolation boundary: the languages, each as what is done once with a program and how a process becomes it.
+"""Inside the isolation boundary: the languages, each with what is done once to a program and how a process becomes it.
 
-A language may have a tool, such as a compiler, that reads the program first; it runs like a program: in a world of its
-own, as the user of programs and under limits. Nothing of a program is read with more rights than it will run with.
+A language may have a tool, such as a compiler, that reads the program first. The tool runs like a program: as the same
+user and under limits. No program is parsed with more rights than it will run with.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sandbox.inside import clocks, groups, python
 
-# Where the file of a program lies in every process that needs one; far from what programs open themselves.
+# Where every process that needs a program's binary has it open; far from what programs open themselves.
 PROGRAM_DESCRIPTOR = 255
 PROGRAM_FILE = "program"
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
@@ -27,23 +27,34 @@ class Rejected(Exception):
 
 
 class Prepared(NamedTuple):
-    """A program ready to run: where its source lies, and what its tool has made of it and said about it."""
+    """A program that is ready to run.
+
+    Attributes:
+      path: where its source lies, for tracebacks and for interpreters that read it.
+      made: what its tool made of it, such as marshalled code; empty where that is the file at PROGRAM_DESCRIPTOR.
+      warnings: what the tool printed on standard error.
+    """
 
     path: str
     made: bytes = b""
     warnings: bytes = b""
 
 
-# In the forked process, just before the program's first instruction: returns what the loader is to run, or never.
+# Called in the forked process just before the program's first instruction: returns what is to run there, or never.
 Become = Callable[[Prepared, "groups.Meter | None"], "python.MainProgram | None"]
 
 
 class Language(NamedTuple):
-    """`become` turns a forked process into the program.
+    """How programs of one language are made and run.
 
-    `tool` turns a process into what reads the source on its standard input first and ends with another status than 0
-    where that is no program; `needs` is the file that has to be in the image for it. What the tool leaves is the
-    standard output or, where it `leaves_binary`, that file of the scratch directory.
+    Attributes:
+      become: turns a forked process into the program.
+      tool: turns a forked process into what reads the source on its standard input first, and exits with a status
+        other than 0 where that is not a valid program.
+      suffix: of the source file's name.
+      needs: file that the image has to have; empty where the interpreter of the runner is enough.
+      leaves_binary: whether the tool leaves its result as PROGRAM_FILE in the scratch directory, rather than on its
+        standard output.
     """
 
     become: Become
@@ -54,7 +65,7 @@ class Language(NamedTuple):
 
 
 def put_in_memory(content: bytes) -> None:
-    """Makes a file that is nowhere else and that nobody can change, at PROGRAM_DESCRIPTOR."""
+    """Store a binary at PROGRAM_DESCRIPTOR, as an in-memory file without a name that nobody can change any more."""
     file = os.memfd_create(PROGRAM_FILE, os.MFD_ALLOW_SEALING)
     rest = memoryview(content)
     while rest:
@@ -65,19 +76,31 @@ def put_in_memory(content: bytes) -> None:
 
 
 def encoded(text: str) -> bytes:
+    """Encode a text as UTF-8 and keep lone surrogates, which JSON can carry."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def in_forked_interpreter(program: Prepared, meter: groups.Meter | None) -> python.MainProgram:
-    """Python in the process as it is: nothing starts anew, so that only the program's own time is measured."""
+    """Become a Python program in this very process: nothing starts anew, so only the program's own time is measured.
+
+    Args:
+      program: holds marshalled code.
+      meter: read and closed when the program begins.
+
+    Returns:
+      The program, to be run where a fresh interpreter would run it.
+    """
     os.write(2, program.warnings)
-    # As the program's user: whoever could forge this could only attack itself.
+    # marshal is not safe on forged data, but this runs as the program's user: a forger could only attack itself.
     code: types.CodeType = marshal.loads(program.made)
     return python.MainProgram(code, program.path, begin=functools.partial(clocks.mark_start, meter))
 
 
 def compile_python(program: Prepared, _: groups.Meter | None) -> None:
-    """Compiles standard input as the interpreter reads a file, and writes the code."""
+    """Compile standard input as the interpreter would a file, and write the marshalled code to standard output.
+
+    Does not return: the process exits with 0, or with 1 and the error on standard error.
+    """
     os.close(clocks.START_DESCRIPTOR)
     source = b"".join(iter(functools.partial(os.read, 0, 1 << 16), b""))
     try:
@@ -92,29 +115,31 @@ def compile_python(program: Prepared, _: groups.Meter | None) -> None:
 
 
 def interpret(program: Prepared, meter: groups.Meter | None, *, interpreter: str) -> None:
-    """Replaces this process by a fresh interpreter; its start is part of the measured time."""
+    """Replace this process by a fresh interpreter on the program's file; its start-up counts as the program's time."""
     clocks.mark_start(meter)
     os.execv(interpreter, [interpreter, program.path])
 
 
 def execute(_: Prepared, meter: groups.Meter | None) -> None:
-    """Replaces this process by the binary at PROGRAM_DESCRIPTOR."""
+    """Replace this process by the binary at PROGRAM_DESCRIPTOR."""
     clocks.mark_start(meter)
     os.execve(PROGRAM_DESCRIPTOR, [PROGRAM_FILE], os.environ)
 
 
 def run_tool(_: Prepared, meter: groups.Meter | None, *, command: tuple[str, ...]) -> None:
+    """Replace this process by a tool of the image, which reads the source on its standard input."""
     clocks.mark_start(meter)
     os.execve(command[0], command, os.environ)
 
 
 def _native(*command: str, suffix: str) -> Language:
+    """Describe a language whose compiler makes a binary."""
     tool = functools.partial(run_tool, command=command)
     return Language(execute, tool, suffix, needs=command[0], leaves_binary=True)
 
 
 _CHECK = "import sys; compile(sys.stdin.read(), 'program.py', 'exec')"
-# Further languages are further entries; the image has to have their tools.
+# Another language is another entry; the image has to have its tool.
 LANGUAGES = {
     "python3": Language(in_forked_interpreter, compile_python),
     "python3_fresh": Language(functools.partial(interpret, interpreter=sys.executable), compile_python),

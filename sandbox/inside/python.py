@@ -1,13 +1,15 @@
-"""Inside the isolation boundary: a forked process as the interpreter that `python program.py` would have started.
+"""Inside the isolation boundary: turns a forked process into the interpreter that `python program.py` would start.
 
 The interpreter itself stays: its streams, its modules and its hashes are those of any fresh one, because the runner
-starts with regular files as standard streams and touches none of them. A program runs as an exit function: the text
-that the interpreter was started with has ended, so that no frame of ours lies below the program's first (its recursion
-would end earlier, and it would see us in its tracebacks). An exception comes back as one that an exit function raised.
+starts with regular files as standard streams and touches none of them. A program runs as an exit function, after the
+text that the interpreter was started with has ended, so that no frame of ours lies below the program's first one (it
+would reach its recursion limit earlier and would see us in its tracebacks). An exception arrives here the way one from
+any exit function does.
 
-The end calls what the interpreter calls, in its order: threads are waited for, exit functions run, streams are flushed,
-modules go, cycles are collected, streams are flushed. The interpreter's own end would do the same to a thousand objects
-of the library, for milliseconds; it is used where a program shows that it can tell the difference.
+The end makes the interpreter's calls in the interpreter's order: threads are waited for, exit functions run, streams
+are flushed, modules go, cycles are collected, streams are flushed. The interpreter's own end would do the same to a
+thousand objects of the library, which takes milliseconds; it is used where a program shows that it could tell the
+difference.
 """
 
 import atexit
@@ -20,7 +22,7 @@ from collections.abc import Callable
 from importlib import machinery
 
 BROKEN_OUTPUT = 120
-# A program with one of these names ends with the interpreter's own end.
+# A program that uses one of these names could tell our end from the interpreter's, and gets the latter.
 TELLING_NAMES = frozenset(
     ("__del__", "__main__", "weakref", "finalize", "builtins", "detach", "modules", "is_finalizing", "meta_path")
 )
@@ -32,11 +34,18 @@ SYS_NAMES = (
 
 
 class MainProgram:
-    """A compiled program, about to run as `__main__` at the end of the text that started this interpreter."""
+    """A compiled program about to run as `__main__`, once the text that started this interpreter has ended."""
 
     def __init__(self, code: types.CodeType, path: str, *, begin: Callable[[], None]) -> None:
+        """Set up `__main__`, `sys.argv` and `sys.path` as `python PATH` would.
+
+        Args:
+          code: the compiled program.
+          path: its source file; modules are also found in the directory of that.
+          begin: called just before the program's first instruction.
+        """
         self._module: types.ModuleType | None = types.ModuleType("__main__")
-        # Called as a function it is no deeper in the stack than as a module; `exec` would be, by one.
+        # Called as a function, it lies no deeper in the stack than a module's code; under `exec` it would, by one.
         self._main: types.FunctionType | None = types.FunctionType(code, self._module.__dict__)
         self._status = 0
         self._is_interrupted = False
@@ -53,8 +62,11 @@ class MainProgram:
         self._begin = begin
 
     def schedule(self) -> None:
-        """Lets the program run when the text of the interpreter has ended: the last exit function runs first."""
-        # What this process registered for its own end is no business of programs.
+        """Arrange for the program to run when the interpreter's own text has ended.
+
+        Exit functions run in reverse order of registration: `begin`, the program, then what ends the process.
+        """
+        # Whatever this process registered for its own end must not run at a program's.
         atexit._clear()
         sys.unraisablehook = self._catch
         atexit.register(self._finish)
@@ -63,7 +75,7 @@ class MainProgram:
         atexit.register(self._begin)
 
     def _catch(self, raised: "sys.UnraisableHookArgs") -> None:
-        """Does with the exception that ended the program what the interpreter does; leaves others to it."""
+        """Treat the exception that ended the program as the interpreter would; leave all others to the interpreter."""
         error, traceback = raised.exc_value, raised.exc_traceback
         if error is None or self._main is None or raised.object is not self._main:
             sys.__unraisablehook__(raised)
@@ -87,6 +99,7 @@ class MainProgram:
             sys.__excepthook__(type(error), error, traceback)
 
     def _call_hook(self, error: BaseException, traceback: types.TracebackType | None) -> BaseException | None:
+        """Call the program's `sys.excepthook`; return what it raises, if anything."""
         try:
             sys.excepthook(type(error), error, traceback)
         except BaseException as broken:
@@ -94,7 +107,7 @@ class MainProgram:
         return None
 
     def _finish(self) -> None:
-        """Ends this process as the interpreter ends; returns where that is to do the rest itself."""
+        """End this process as the interpreter would; return only where the interpreter is to do the rest itself."""
         try:
             is_telling = False
             if self._main is not None:
@@ -119,6 +132,7 @@ class MainProgram:
         os._exit(self._status)
 
     def _wind_up(self) -> None:
+        """Flush, take from `sys` what the interpreter takes, drop the program's modules, and flush again."""
         is_flushed = flush_streams()
         for name in SYS_NAMES:
             if hasattr(sys, name):
@@ -126,12 +140,12 @@ class MainProgram:
         for name in ("stdin", "stdout", "stderr"):
             setattr(sys, name, getattr(sys, f"__{name}__"))
         self._drop_modules()
-        # What could not be written once is not complained of again.
+        # A stream that could not be written once is not reported again.
         if not (is_flushed and flush_streams()):
             self._status = BROKEN_OUTPUT
 
     def _drop_modules(self) -> None:
-        """Lets go of all that the program made; what nothing holds goes at once, in the order of its names."""
+        """Let go of all that the program made; what nothing else holds goes at once, in the order of its names."""
         theirs = [sys.modules.pop(name) for name in list(sys.modules) if name not in self._ours]
         main, self._module, self._main = self._module, None, None
         if main is None:
@@ -150,7 +164,12 @@ class MainProgram:
 
 
 def status_of(code: object) -> int:
-    """The exit status that SystemExit asks for; anything but None and whole numbers is printed."""
+    """Return the exit status that SystemExit asks for, as the interpreter determines it.
+
+    Args:
+      code: None is 0; a whole number is taken modulo 256 (255 where it exceeds 64 bits); anything else is printed on
+        standard error and is 1.
+    """
     if code is None:
         return 0
     if isinstance(code, int):
@@ -160,7 +179,11 @@ def status_of(code: object) -> int:
 
 
 def flush_streams() -> bool:
-    """Flushes standard output and standard error; False where one of them cannot be written."""
+    """Flush standard output and standard error, as the interpreter does at its end.
+
+    Returns:
+      False where one of them cannot be written; only for standard output the error is shown too.
+    """
     is_flushed = True
     for name, tells in (("stdout", True), ("stderr", False)):
         stream = getattr(sys, name, None)
@@ -175,7 +198,7 @@ def flush_streams() -> bool:
 
 
 def names_of(code: types.CodeType) -> set[str]:
-    """All names that a program uses, in it and in its functions and classes."""
+    """Return all names that a program uses, in its functions and classes too."""
     names = {*code.co_names, *code.co_varnames, code.co_name}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -184,7 +207,7 @@ def names_of(code: types.CodeType) -> set[str]:
 
 
 def _kind_of_unraisables() -> type:
-    """The type of what `sys.unraisablehook` takes, which has no name in any module."""
+    """Find the type of what `sys.unraisablehook` takes, which no module has a name for."""
     kinds: list[type] = []
 
     class Broken:
@@ -201,12 +224,14 @@ _UNRAISABLE = _kind_of_unraisables()
 
 
 def _report_unraisable(error: BaseException, thing: object) -> None:
+    """Report an error that nobody can catch, without the frames of this module."""
     # Without the frames of this module.
     error.__traceback__ = None
     sys.unraisablehook(_UNRAISABLE((type(error), error, None, None, thing)))
 
 
 def _unraisable(action: Callable[[], object]) -> None:
+    """Do something, and report any exception as the interpreter reports those that it cannot raise."""
     try:
         action()
     except BaseException as error:
@@ -214,12 +239,13 @@ def _unraisable(action: Callable[[], object]) -> None:
 
 
 def _is_programs(module: object, main: types.ModuleType) -> bool:
+    """Tell whether a module was loaded from the program's own directory."""
     folder = os.path.dirname(main.__dict__.get("__file__") or "")
     return str(getattr(module, "__file__", "") or "").startswith(folder + "/")
 
 
 def _empty_namespace(namespace: dict) -> None:
-    """Empties a module that something still holds: names with one underscore first, `__builtins__` last of all."""
+    """Empty a module that something still holds: names with one underscore first, `__builtins__` never."""
     for is_first in (True, False):
         for name in list(namespace):
             has_one = name.startswith("_") and not name.startswith("__")

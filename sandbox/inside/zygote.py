@@ -1,11 +1,11 @@
 """Inside the isolation boundary: a process that holds one program, ready to run, and forks a child for each test.
 
-It stands apart from the runner because after a fork every page that either side touches is copied: this process touches
-few. In a container every child is born into a world of its own: its parent is the first process of that world, which
-measures the end of the program, kills what it left behind and reports; the world ends with it.
+It is separate from the runner because every page that either side touches after a fork is copied, and this process
+touches few. In a container every child is born into a world of its own: its parent is the first process of that world,
+which measures the end of the program, kills what it left behind and reports; the world ends with it.
 
 A fork here happens deep in the runner's stack. A process that becomes something else raises `Born`, which leaves that
-stack: a Python program has to begin where a fresh interpreter begins, or its recursion would end earlier.
+stack: a Python program has to begin where a fresh interpreter begins, or it would reach its recursion limit earlier.
 """
 
 import contextlib
@@ -28,15 +28,19 @@ _READY = struct.Struct("=?")
 _STARTED = struct.Struct("=i")
 _ENDED = struct.Struct("=4diq?")
 _COMMANDS, _ANSWERS, _REPORTS, _METER = (languages.PROGRAM_DESCRIPTOR - n for n in (4, 3, 2, 1))
-# How the first process of a world says that it could not make it, which is no fault of a program's.
+# Status with which the first process of a world says that it could not make it: never a program's fault.
 NO_WORLD = 3
 
 
 class Home(NamedTuple):
-    """Where programs run and as whom: the user of this process where `uid` is None.
+    """Where programs run, and as whom.
 
-    `group` is the control group of programs; with `is_isolated` every run gets a world of its own, and `program` is the
-    directory of the program's files.
+    Attributes:
+      scratch: the working directory of programs, which they may write to.
+      program: directory of the program's own files.
+      uid: the user that programs become; None leaves them the user of this process.
+      group: the control group of programs, if there is one.
+      is_isolated: whether every run gets a world of its own.
     """
 
     scratch: str
@@ -47,7 +51,17 @@ class Home(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The clocks at a child's end, how it ended, and its first process's peak; `is_metered`: `used_s` is of all."""
+    """The clocks at a child's end, and how it ended. The first four fields make a `clocks.Reading`.
+
+    Attributes:
+      at_s: `time.monotonic` at its end.
+      used_s: processor seconds of everything that ran; without a meter those of the child and what it reaped.
+      ran_s: seconds that its first thread ran.
+      waited_s: seconds that this thread and the watching process were ready and had no core.
+      status: as `os.waitpid` gives it.
+      peak_memory_kib: peak resident memory of the child's own process (or of one that it reaped), in KiB.
+      is_metered: whether `used_s` is of everything that ran.
+    """
 
     at_s: float
     used_s: float
@@ -59,15 +73,19 @@ class Ended(NamedTuple):
 
     @property
     def reading(self) -> clocks.Reading:
+        """The clocks alone."""
         return clocks.Reading(*self[:4])
 
 
 class Lost(RuntimeError):
-    """The zygote is gone, which no program can bring about."""
+    """The zygote is gone, which no program can bring about by itself."""
 
 
 class Born(BaseException):
-    """This process is a new zygote: leave the runner's stack, then `serve`."""
+    """Raised in a forked process that is a new zygote: leave the runner's stack, then call `zygote.serve`.
+
+    Derives from BaseException so that no handler for errors on the way holds it up.
+    """
 
     def __init__(self, zygote: "Nursery") -> None:
         super().__init__()
@@ -75,9 +93,25 @@ class Born(BaseException):
 
 
 class Zygote:
-    """The runner's end."""
+    """The runner's end of a zygote: two pipes and a process. Runs one child at a time.
+
+    Attributes:
+      process: number of the zygote's process.
+      is_isolated: whether each child is the first process of a world of its own.
+    """
 
     def __init__(self, become: languages.Become, program: languages.Prepared, *, home: Home) -> None:
+        """Fork a zygote and wait until it is ready.
+
+        Args:
+          become: turns a forked process into the program.
+          program: what it is given.
+          home: where programs run, and as whom.
+
+        Raises:
+          Born: in the forked process.
+          Lost: it ended before it was ready.
+        """
         commands, self._commands = os.pipe()
         self._answers, answers = os.pipe()
         self.is_isolated = home.is_isolated
@@ -89,7 +123,18 @@ class Zygote:
         self._read(_READY.size)
 
     def start(self, descriptors: Sequence[int], limits: dict) -> int:
-        """Forks a child on these streams; returns its process (in a world, the first process of that)."""
+        """Fork a child that becomes the program.
+
+        Args:
+          descriptors: files of this process for the child's input, output and errors, and the pipe for `mark_start`.
+          limits: has at least the names in LIMITS.
+
+        Returns:
+          Number of the child or, with worlds, of the first process of its world.
+
+        Raises:
+          Lost: the zygote has ended.
+        """
         try:
             os.write(self._commands, _GO.pack(*descriptors, *(limits[name] for name in LIMITS)))
         except BrokenPipeError:
@@ -97,20 +142,25 @@ class Zygote:
         return _STARTED.unpack(self._read(_STARTED.size))[0]
 
     def is_over(self, *, timeout_s: float) -> bool:
-        """Waits for the end of the child, for as long as told."""
+        """Wait up to `timeout_s` for the end of the child; tell whether it has ended."""
         return bool(select.select([self._answers], [], [], max(0.0, timeout_s))[0])
 
     def ended(self) -> Ended:
-        """Waits for the end of the child and of all that it left."""
+        """Wait for the end of the child and return its clocks and status; call it once per child.
+
+        Raises:
+          Lost: the zygote has ended, or could not make a world.
+        """
         return Ended(*_ENDED.unpack(self._read(_ENDED.size)))
 
     def close(self) -> None:
+        """Let the zygote end, once its child has, and reap it."""
         os.close(self._commands)
         os.close(self._answers)
         os.waitpid(self.process, 0)
 
     def _read(self, size: int) -> bytes:
-        """Exactly that many bytes; a pipe gives less only at its end, or of what is longer than it."""
+        """Read exactly `size` bytes of answers; raise Lost where the pipe ends before."""
         found = b""
         while len(found) < size:
             part = os.read(self._answers, size - len(found))
@@ -121,11 +171,20 @@ class Zygote:
 
 
 class Nursery:
-    """The zygote's own end: keeps nothing open but its own pipes, for one whose other end it held would never end."""
+    """The zygote's own end. It keeps nothing open but its own pipes: a pipe whose other end it held would never end."""
 
     def __init__(
         self, become: languages.Become, program: languages.Prepared, home: Home, *, commands: int, answers: int
     ) -> None:
+        """Take over the pipes in a process that was just forked, and close everything else of the runner's.
+
+        Args:
+          become: turns a forked process into the program.
+          program: what it is given.
+          home: where programs run, and as whom.
+          commands: descriptor to read orders from.
+          answers: descriptor to write answers to.
+        """
         self._become = become
         self._program = program
         self._home = home
@@ -136,7 +195,11 @@ class Nursery:
         self._meter: groups.Meter | None = None
 
     def serve(self) -> python.MainProgram | None:
-        """Forks a child for each command; returns in a child that has become a Python program, and nowhere else."""
+        """Fork a child for each command until there are no more, then exit; return only in a child.
+
+        Returns:
+          The Python program that this child has become and has to run. A child of any other language does not return.
+        """
         try:
             if self._home.group:
                 self._home.group.join()
@@ -153,7 +216,7 @@ class Nursery:
         os._exit(0)
 
     def _serve_here(self) -> python.MainProgram | None:
-        """Every child is this process's own: for trusted code, and where cleaning is thought to be enough."""
+        """Fork children without worlds: for trusted code, and where cleaning after each run is thought to be enough."""
         containment.take_precedence()
         self._get_ready()
         while len(message := os.read(_COMMANDS, _GO.size)) == _GO.size:
@@ -166,6 +229,7 @@ class Nursery:
         os._exit(0)
 
     def _serve_worlds(self) -> python.MainProgram | None:
+        """Fork each child as the first process of a fresh world, and pass its report on to the runner."""
         gate = worlds.Gate()
         reports, report = os.pipe()
         os.set_blocking(reports, False)
@@ -189,12 +253,13 @@ class Nursery:
         os._exit(0)
 
     def _get_ready(self) -> None:
+        """Freeze all objects, so that garbage collection in a fork copies no pages; then tell the runner to go on."""
         gc.collect()
         gc.freeze()
         os.write(_ANSWERS, _READY.pack(True))
 
     def _begin_world(self, message: bytes) -> python.MainProgram | None:  # noqa: RET503
-        """In the first process of a world: makes it, starts the program in it, and ends it after the program."""
+        """Make the world from within its first process, start the program in it, and end it after the program."""
         try:
             containment.take_precedence()
             self._take_streams(message)
@@ -212,11 +277,11 @@ class Nursery:
         _exit_now(0)
 
     def _report_on(self, child: int) -> bytes:
-        """Waits for the end of a child. Until it is reaped, a dead process still says how long it ran and waited."""
+        """Wait for the end of a child and report it. Until it is reaped, it still says how long it ran and waited."""
         os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         at_s, used_s = time.monotonic(), self._meter.read_s() if self._meter else 0.0
         ran_s, waited_s = clocks.schedule_of(child)
-        # Others may have kept this process too from the core, when it was to look at the clock.
+        # Others may have kept this process from the core too, just when it was to look at the clock.
         waited_s += clocks.schedule_of("self").waited_s
         containment.kill_group(child)
         _, status, usage = os.wait4(child, 0)
@@ -225,7 +290,7 @@ class Nursery:
         return _ENDED.pack(at_s, used_s, ran_s, waited_s, status, usage.ru_maxrss, self._meter is not None)
 
     def _take_streams(self, message: bytes) -> None:
-        """Opens anew through the runner's descriptors: no position and no flag of a file outlives its test."""
+        """Open the streams anew through the runner's descriptors: no position or flag of a file outlives its test."""
         modes = (os.O_RDONLY, os.O_RDWR, os.O_RDWR, os.O_WRONLY)
         for target, (descriptor, mode) in enumerate(zip(_GO.unpack(message)[:4], modes, strict=True)):
             opened = os.open(f"/proc/{self._runner}/fd/{descriptor}", mode)
@@ -234,7 +299,7 @@ class Nursery:
                 os.close(opened)
 
     def _be_program(self, message: bytes) -> python.MainProgram | None:
-        """In the child: takes its limits and its user, then becomes what it is for."""
+        """Take on the limits and the user in the child, then become the program."""
         try:
             os.setsid()
             wall_s, memory_bytes, output_bytes, processes, file_bytes = _GO.unpack(message)[4:]
@@ -255,6 +320,7 @@ class Nursery:
             _exit_now(1)
 
     def _close_all_but_streams(self) -> None:
+        """Close all but the four streams, the meter, and the file of the program."""
         os.closerange(clocks.START_DESCRIPTOR + 1, _METER if self._meter else languages.PROGRAM_DESCRIPTOR)
 
 
