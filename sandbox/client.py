@@ -1,4 +1,4 @@
-"""Edge: how everyone else reaches the sandbox. One interface whatever runs the programs.
+"""Edge: the client through which all other packages reach the sandbox, whatever runs the programs.
 
 `connect()` gives a client; `upload` a suite once, then `run_many` requests. A caller's mistake raises
 InvalidRequestError, a program's failure is a verdict, and a fault of the sandbox is retried and then reported as

@@ -1,1 +1,1 @@
-"""The service around the instrument: pools of workers, servers seen from afar, faults, health and stored answers."""
+"""The service around the instrument: pools of workers, remote servers, faults, health and stored answers."""

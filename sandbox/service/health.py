@@ -1,8 +1,8 @@
 """What the counts and the probes of a service say about its health. Pure.
 
 The paper's failures came in short bursts that averages hide (Table 29), and as slow spells in which every verdict is
-right and every second is wrong (Figure 29): the first shows in faults of single windows, the second only in programs
-whose seconds are known.
+right and every duration is wrong (Figure 29). Bursts show as faults in single windows, slow spells only in programs
+whose durations are known.
 """
 
 from collections.abc import Mapping

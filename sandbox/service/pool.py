@@ -1,4 +1,4 @@
-"""Edge: a fixed set of workers behind a bounded queue, and the counts that say how they fare.
+"""Edge: a fixed set of workers behind a bounded queue, with counts of what happened to them.
 
 A worker that is lost in the middle of a request is replaced, and the request runs again from its start on whichever
 worker is free; it is answered once. Workers are recycled after a number of runs and set aside for a while when they
@@ -23,7 +23,7 @@ from sandbox.timing import checkers, measurement
 _LOG = logging.getLogger(__name__)
 ATTEMPTS = 3
 QUARANTINE_S = 5.0
-# An engine that restarts is away for seconds: so long is waited for it, with pauses that double.
+# An engine that restarts is away for seconds: the longest wait for it, in pauses that double.
 PATIENCE_S = 60.0
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0

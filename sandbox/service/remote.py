@@ -1,8 +1,8 @@
-"""Edge: reaches sandbox servers over HTTP, spreads requests over them, and outlives the loss of any.
+"""Edge: reaches sandbox servers over HTTP, spreads requests over them, and survives the loss of any of them.
 
 Every request is answered once: it is sent again, to the next server, where a connection breaks or a server says that it
-is full or failing, until its attempts are used up. What is not settled then, or was timed by a degraded service, is the
-fallback policy's to report.
+is full or failing, until its attempts are used up. The fallback policy decides what to report of a test that is not
+settled then, or was timed by a degraded service.
 """
 
 import collections
@@ -22,12 +22,12 @@ from sandbox.service import fallback, health, pool
 from sandbox.service.suites import Suites
 
 _LOG = logging.getLogger(__name__)
-# A wrong address should be told soon, while a server that restarts in the middle of a run is worth half a minute.
+# A wrong address should be reported soon, but a server that restarts in the middle of a job is worth half a minute.
 ATTEMPTS = 6
 RUN_ATTEMPTS = 14
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
-# A full server is waited for much longer than a broken one: it works, and says when to come again.
+# A full server is worth a much longer wait than a broken one: it works, and says when to come back.
 LONGEST_WAIT_S = 600.0
 MARGIN_S = 120.0
 SUITE_CHARACTERS = 4 << 30
@@ -154,7 +154,7 @@ class Remote:
             self._count(retried=int(attempt > 0))
             best = result if best is None else min(best, result, key=_trouble)
             degraded = self._degraded_after(server, result)
-            # Asking a service twice that is degraded as a whole would only add to its load.
+            # Where every server is degraded, asking again would only add to their load.
             if not _trouble(best) or (not best.is_faulted and len(degraded) == len(self._servers)):
                 break
             avoided = {server} | degraded

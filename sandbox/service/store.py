@@ -1,8 +1,8 @@
 """Edge: keeps the answers to run requests by content hash, so that nothing that was measured is measured again.
 
 A SQLite file that several processes may use at once. A killed writer loses at most its last transaction. Answers in
-which the sandbox itself failed are never kept. A job can do without its store: a file that is no database is put aside,
-an answer that cannot be read is measured again, and a full disk ends the keeping, not the job.
+which the sandbox itself failed are never kept. A job can do without its store: a file that is no database is renamed,
+an answer that cannot be read is measured again, and a full disk ends the storing of answers, not the job.
 """
 
 import logging

@@ -1,7 +1,8 @@
 """The suites that a pool or a client has been given, by their hash, within a bound. Pure.
 
-Whoever uploads holds the suite or can make it again, so that the oldest ones may go where all together grow too large:
-the error of a request that names one says so. Uploading what is there already costs nothing and makes it young again.
+Whoever uploads a suite still has it or can make it again, so the least recently uploaded ones are dropped when all
+together grow too large; the error of a request that names one says so. Uploading a suite that is held costs nothing and
+counts as its newest upload.
 """
 
 import collections

@@ -1,1 +1,1 @@
-"""The instrument: what runs of programs say about them. Runs nothing itself and knows no service."""
+"""The instrument: from runs of programs to verdicts and seconds. Starts no process and knows no service."""

@@ -1,4 +1,4 @@
-"""From pairs of stored and fresh durations to a map between them, after the paper (App. C.7). Pure.
+"""Fits maps from stored to fresh durations, after the paper (App. C.7), and judges them. Pure.
 
 Four families are fitted by least squares and judged on problems that the fit has not seen: one problem is left out at a
 time. A calibration carries what it was measured under, so that datasets, rewards and evaluations can name it.

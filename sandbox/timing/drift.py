@@ -1,10 +1,10 @@
-"""Have a service's seconds moved, and how do stored seconds read today? Pure.
+"""Tells whether a service's seconds have moved, and maps stored seconds to present ones. Pure.
 
-Probes are programs of known work, measured again and again. What is adapted is the reading of *stored* durations: from
-the probes' first seconds and their present ones a map now = slope * then + offset_s is estimated, and whoever compares
-fresh seconds with stored ones puts the stored ones through it first, as environments do with their own `calibration`
-(alpha, beta). Fresh seconds are never touched. A short slow spell only raises an alarm; a shift that lasts becomes the
-service's current map, under a version that every later answer names (App. C.12, the paper's future work).
+Probes are programs of known work, measured again and again. Only *stored* durations are adapted: the probes' first and
+present seconds give a map now = slope * then + offset_s, and whoever compares fresh seconds with stored ones puts the
+stored ones through it first, as environments do with their own `calibration` (alpha, beta). Fresh seconds are never
+touched. A short slow spell only marks answers as degraded; a shift that lasts becomes the service's current map, under
+a version that every later answer names (App. C.12, the paper's future work).
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What repeated runs say about a program's seconds: whether they are enough, the estimate, and how sure it is. Pure.
+"""Estimates a program's seconds from repeated runs, with a standard deviation, and says which tests need more. Pure.
 
 Disturbance only adds. On a shared host most runs lie within a percent above a floor, and the others far above it: so
 the estimate is the smallest run, and two smallest runs that agree say that the floor was reached. Measured there, the
@@ -15,9 +15,9 @@ from sandbox.protocol import TestResult
 
 # Two runs this close agree whatever their length: the kernel's own jitter is of this size.
 AGREEMENT_S = 50e-6
-# A decision is near where it lies within so many times the asked precision; agreement there has to be twice as close.
+# A decision within this many times the asked precision is near; runs have to agree twice as closely there.
 NEAR = 3.0
-# No test takes more than so many times its share of the request's executions.
+# No test takes more than this many times its share of the request's executions.
 MOST_SHARES = 3
 # Spread between floors of requests, beyond what one request can see of it: without and with random addresses.
 FLOOR_SHARE = 0.007
@@ -27,7 +27,7 @@ FLOOR_S = 20e-6
 # where no test ran twice, that most is the spread: one run says nothing about its own.
 PRIOR_RUNS = 4
 MOST_SPREAD_SHARE = 0.05
-# Probes this much over the fastest that the worker ever had say that the core is slow at the moment.
+# Probes that take this many times the worker's fastest ever show that the core is slow at the moment.
 SLOW_RATIO = 1.15
 
 

@@ -1,4 +1,4 @@
-"""What a runner's report means: report and output -> verdict. Pure."""
+"""Judges what a runner reports: from report and output to verdict. Pure."""
 
 import typing
 from collections.abc import Mapping
