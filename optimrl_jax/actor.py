@@ -1,8 +1,8 @@
 """Edge: an actor of an asynchronous GRPO run, in a process or on a host of its own.
 
 `python -m optimrl_jax.actor --config=configs/X.py --learner=tcp://host:port --workdir=D`, with the configuration of the
-learner (its own `--config.sandbox...` may differ). It may be started before the learner, outlives it, and ends with
-the run.
+learner (`--config.sandbox...` may differ). It may be started before the learner, survives the learner's restarts, and
+ends with the run.
 """
 
 import os

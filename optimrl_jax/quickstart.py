@@ -1,7 +1,7 @@
 """Edge: the main job in one command, `python -m optimrl_jax.quickstart [VARIANT]`: dataset, SFT, GRPO, evaluation.
 
-Each step is a job of its own in a process of its own, started as a user would start it, in `runs` under the current
-directory. A job that was stopped goes on where it was; one whose result is there is passed over.
+Each step is a job in a process of its own, started as a user would start it, in `runs` under the current directory. A
+job that was stopped resumes where it was; one whose result is there is skipped.
 """
 
 import argparse
@@ -15,7 +15,7 @@ MAIN = "quickstart"
 VARIANTS = ("ranked", "rlvr", "mcmo", "opt_only")
 ROOT = pathlib.Path("runs")
 
-# What a step leaves when it is done (None: never passed over), its module and its flags.
+# The file that a finished step leaves (None: never skipped), its module and its flags.
 Step = tuple[pathlib.Path | None, str, tuple[str, ...]]
 
 

@@ -257,7 +257,7 @@ class SandboxSettings:
 
 @dataclasses.dataclass(frozen=True)
 class GrpoSettings:
-    """The paper's recipe: sec. 5, "Can GRPO be stable ...?", and App. F."""
+    """The recipe of GRPO: sec. 5, "Can GRPO be stable ...?", and App. F."""
 
     init_from: str = setting("", "workdir of the SFT job to start from, or weights as in sft.init_from")
     sampler: str = setting(
@@ -284,7 +284,7 @@ class GrpoSettings:
 
 @dataclasses.dataclass(frozen=True)
 class EngineSettings:
-    """How `grpo.sampler` is asked: a server of the OpenAI protocol, such as our own, vLLM or SGLang."""
+    """How the engine of `grpo.sampler` is used: a server of the OpenAI protocol, such as our own, vLLM or SGLang."""
 
     model: str = setting("policy", "model name that requests give")
     push: str = setting(

@@ -93,7 +93,7 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
     workdir.write_model(own, task.policy.settings)
     task.policy.tokenizer.save(own)
     learner = Learner(task.policy.params, task.policy.settings, settings)
-    # The learner has a copy of its own, and actors are sent it: nothing of the start policy stays in memory.
+    # The learner has a copy of its own and sends it to the actors: the start policy need not stay in memory.
     task = task.without_weights()
     with execution.connect_sandbox(settings.sandbox) as client, task.open_journal(own) as rollout_journal:
         executor = execution.Executor(client, settings.sandbox, uses_own_limits=task.judge.uses_own_limits)

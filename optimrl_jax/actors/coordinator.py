@@ -130,7 +130,7 @@ class AsyncRollouts:
 
     @property
     def address(self) -> str:
-        """Where actors of other processes connect; empty where none may, or none may yet."""
+        """Where actors of other processes connect, tcp://host:port; empty until the first `take`, or where none may."""
         return self._server.address if self._server else ""
 
     def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
@@ -202,7 +202,10 @@ class AsyncRollouts:
             self._server.close()
 
     def _open(self) -> None:
-        """Let actors in, once; not before a checkpoint is restored, or they would work for a run that never was."""
+        """Let actors in, once.
+
+        Not before a checkpoint is restored: they would sample for a state that is then replaced.
+        """
         if self._serves_remote and self._server is None:
             self._server = RpcServer(self._actors.listen, self._service.answer)
         if not len(self._supervisor):

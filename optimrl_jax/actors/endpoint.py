@@ -1,6 +1,6 @@
 """Edge: the learner as actors see it: by calls from threads of its process, by messages from everywhere else.
 
-Both ways lead to the same work queue and weight store. `actors.coordinator` tells how they work together.
+Both ways lead to the same work queue and weight store. `actors.coordinator` describes how they work together.
 """
 
 import threading

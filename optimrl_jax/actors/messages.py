@@ -1,6 +1,6 @@
-"""What a learner accepts from actors elsewhere: groups of its very run, and actors of its very job.
+"""What a learner accepts from actors elsewhere: groups of this very run, and actors of this very job.
 
-Pure. Whatever does not fit raises MessageError; nothing is trusted because it arrived.
+Pure. Anything that does not fit raises MessageError; nothing is trusted because it arrived.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ ROLLOUT_FIELDS = {
     "grpo": ("rollouts", "temperature"),
     "compute": ("dtype",),
 }
-# Where programs run, which each host may have of its own.
+# Where programs run, which may differ from host to host.
 SANDBOX_PLACE = ("address", "workers", "store", "reuse")
 
 

@@ -196,7 +196,7 @@ class RemoteLearner:
         return answer
 
     def _beat(self, heartbeat_s: float, on_beat: Callable[[], None]) -> None:
-        # What goes wrong here goes wrong for the actor's own questions too, and is told there.
+        # A lost learner fails the actor's own calls as well, which report it.
         with contextlib.suppress(UserError):
             while not self._ends.wait(heartbeat_s):
                 on_beat()

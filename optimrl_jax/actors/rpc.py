@@ -145,7 +145,7 @@ class RpcClient:
     def _socket(self) -> zmq.Socket:
         if not hasattr(self._own, "socket"):
             socket = zmq.Context.instance().socket(zmq.REQ)
-            # A lost request may be sent again, and an answer to an older one is not taken for that of the newest.
+            # Lets a lost request be sent again, without mistaking a late answer to the old one for that to the new one.
             socket.setsockopt(zmq.REQ_RELAXED, 1)
             socket.setsockopt(zmq.REQ_CORRELATE, 1)
             # Without a connection nothing is sent: a learner that comes back would get every request many times.

@@ -1,7 +1,7 @@
-"""Edge: supervises the actors that a learner starts itself, as threads or processes: one that fails is replaced.
+"""Edge: supervises the actors that a learner starts itself, as threads or processes, and replaces those that fail.
 
-A failure that the user can fix (UserError, exit code 2) ends the run at once. Any other is answered by a new actor, up
-to a bound of failures in a row without a single group in between.
+A failure that the user can fix (UserError, exit code 2) ends the run at once. After any other a new actor is started,
+up to a bound on failures in a row without a single group in between.
 """
 
 import concurrent.futures
@@ -18,7 +18,7 @@ STOP_S = 5.0
 
 
 class ActorsLostError(RuntimeError):
-    """Actor after actor fails before it submits anything: replacing them does not help."""
+    """Actor after actor failed before it submitted anything: replacing them does not help."""
 
 
 class ActorHandle(typing.Protocol):

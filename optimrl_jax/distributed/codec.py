@@ -1,6 +1,6 @@
 """What travels between processes: one small header and raw arrays, never code.
 
-Pure: messages to frames of bytes and back. Whatever does not fit raises MessageError; nothing is trusted because it
+Pure: messages to frames of bytes and back. Anything malformed raises MessageError; nothing is trusted because it
 arrived.
 """
 

@@ -1,7 +1,7 @@
-"""Edge: several processes, each with its own devices, that make one step together: joining, feeding and agreeing.
+"""Edge: several processes, each with its own devices, that take one step together: joining, feeding and agreeing.
 
-Every process runs the same job on its own share of the examples or problems. With one process, nothing here does
-anything.
+Every process runs the same job on its own share of the examples or problems. With one process, nothing here has any
+effect.
 """
 
 import atexit
@@ -23,9 +23,9 @@ from optimrl_jax.distributed import codec, sharding
 from optimrl_jax.jobs.errors import SettingsError, UserError, exit_code
 from optimrl_jax.settings import ProcessSettings, Settings
 
-# What the errors of a collective say when another process is gone: Gloo, NCCL, and JAX's own watch over all of them.
+# Words in the errors of a collective when another process is gone: of Gloo, NCCL, and JAX's coordination service.
 SIGNS_OF_LOSS = ("Gloo", "NCCL", "coordination service", "CoordinationService")
-# What the processes of a job divide evenly among themselves, beside rows and devices.
+# Settings that the processes of a job divide evenly among themselves, beside rows and devices.
 SHARED_IN_SFT = ("sft.batch",)
 SHARED_IN_GRPO = ("actors.count",)
 PlaceBatch = Callable[[typing.Any, jax.sharding.NamedSharding], typing.Any]
@@ -50,7 +50,7 @@ def distributed_session(settings: Settings, *, shared: Sequence[str]) -> Iterato
         if jax.process_count() == 1:
             raise
         known = _explained(error, settings.processes.count)
-        # At an orderly end, this process would wait for the others while they wait for it.
+        # An orderly exit would deadlock: this process would wait for the others while they wait for it.
         atexit.register(_leave, exit_code(known))
         raise known from (error if known is not error else None)
 
@@ -74,9 +74,9 @@ def initialize(settings: Settings, *, shared: Sequence[str] = ()) -> None:
     if not processes.coordinator:
         raise SettingsError("processes.coordinator = '': expected host:port of the first process")
     check_even_shares(settings, shared=shared)
-    # CPU devices of different processes only talk through it; other platforms have their own.
+    # CPU devices of different processes can communicate through Gloo alone; other platforms have their own way.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    # It would take SIGTERM away from the job, which ends at it as at Ctrl-C.
+    # The service would catch SIGTERM, on which the job has to end as on Ctrl-C.
     jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(
@@ -239,7 +239,7 @@ def all_gather_states(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, t
         return [codec.WireMessage("state", dict(metadata), dict(arrays))]
     frames = [bytes(frame) for frame in codec.encode_message("state", metadata, arrays)]
     own = np.frombuffer(typing.cast(bytes, msgpack.packb(frames)), np.uint8)
-    # Collectives need one shape: the longest, and how much of it each one filled.
+    # Collectives need one shape: everything is padded to the longest, and the lengths say how much is real.
     lengths = multihost_utils.process_allgather(np.int32(len(own)))
     brought = multihost_utils.process_allgather(np.pad(own, (0, int(lengths.max()) - len(own))))
     rows = zip(brought, lengths, strict=True)

@@ -1,6 +1,6 @@
 """Which devices sample and which learn: separate sets where there are enough, the same ones otherwise.
 
-The learner's mesh takes the first devices (`distributed.sharding`); actors share the last ones out among themselves.
+The learner's mesh takes the first devices (`distributed.sharding`); the actors divide the last ones among themselves.
 """
 
 import dataclasses

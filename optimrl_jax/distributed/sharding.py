@@ -181,7 +181,7 @@ def constrain(x: jax.Array, name: str) -> jax.Array:
 
 @dataclasses.dataclass(frozen=True)
 class Summed:
-    """An output of `map_devices` that is the sum of what all devices found, then split as `place` says."""
+    """An output of `map_devices` that adds up what all devices computed; the sum is then split as `place` says."""
 
     place: str
 
@@ -202,7 +202,7 @@ def map_devices(
     mesh = jax.sharding.get_abstract_mesh()
     if not _free_axes(mesh):
         return function
-    # Axes of one device too: a kernel wants all of the mesh to be the program's own, and the gradient of an argument
+    # Axes of one device as well: a kernel requires every axis of the mesh to be manual, and the gradient of an argument
     # is summed over every manual axis that its place does not name.
     axes = frozenset(mesh.axis_names) - frozenset(mesh.manual_axes)
 

@@ -76,8 +76,9 @@ class Learner:
           groups: at least one; the same ones, in the same order, in every process.
 
         Returns:
-          Figures by name: those of `group_metrics`, the shares of dropped groups and, where anything was trained on,
-          the loss (App. F, Eq. 38) and its parts for each trained token.
+          Figures by name: those of `group_metrics`, the shares of dropped groups, "updated" (0 or 1) and
+          "trained_tokens"; where anything was trained on, also the loss (App. F, Eq. 38), the gradient norm, and
+          averages over the trained tokens.
 
         Raises:
           DivergedError: after `grpo.most_skipped` updates in a row without a finite gradient.
@@ -255,7 +256,7 @@ class TrainingLoop:
         others = {"actor": targets["params"], "queue": None}
         restored = self._checkpoints.restore({**targets, **others}, optional=others)
         if restored is None:
-            # The first batch is sampled where all others are, from a copy that the update does not donate.
+            # The first batch too is sampled from a copy on the actor's devices: an update donates the learner's.
             self._source.update_weights(trainer.state.params, self._learner.step)
             return 0.0
         arrays, metadata = restored.arrays, restored.metadata

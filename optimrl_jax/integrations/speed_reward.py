@@ -1,7 +1,7 @@
-"""Edge: what a completion earns, as TRL, verl and Tunix ask for it: the program is taken out, run, judged, rewarded.
+"""Edge: what a completion earns, in the forms that TRL, verl and Tunix ask for.
 
-Stands where `rollout` stands in our own trainer, between a sampler of somebody else's and the sandbox. It never
-samples, and knows of a policy only what it wrote.
+Stands where `rollout` stands in our own trainer, between somebody else's sampler and the sandbox: the program is
+extracted, run, judged and rewarded. It never samples, and sees nothing of a policy but what it wrote.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ class SpeedReward:
       ValueError: for an unknown name in the settings.
     """
 
-    # TRL names a reward's figures by it.
+    # TRL logs a reward under this name.
     __name__ = "speed_reward"
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What every job is made of: its command line, checked settings, paths that a user names, files that come whole.
+"""What every job is made of: its command line, checked settings, paths that a user names, files written atomically.
 
-Imports nothing else of the project, so that every package may import it.
+Imports nothing else of the project but `optimrl_jax.settings`, so that every package may import it.
 """

@@ -112,7 +112,7 @@ def _typed(hint: typing.Any, value: object, name: str) -> object:
         if not isinstance(value, list | tuple):
             raise SettingsError(f"{name} = {value!r}: expected a tuple")
         return tuple(tuple(item) if isinstance(item, list) else item for item in value)
-    # A bool is an int in Python; as a number of anything it is a mistake.
+    # A bool is an int in Python, but where a number is expected it is a mistake.
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):

@@ -1,7 +1,7 @@
-"""Edge: defaults of a configuration; finds a file, runs it and returns its plain values; a mistake keeps its line.
+"""Edge: finds a configuration file, runs it and returns its plain values; an error names the file and line it is in.
 
-A checkout has the files in `configs`; a wheel carries the same folder as `optimrl_jax.configs`. What lies in the
-current directory comes first, so that a file of one's own may have the name of one of ours.
+A checkout has the files in `configs`; a wheel carries the same folder as `optimrl_jax.configs`. The current directory
+comes first, so that a file of the user's may have the name of one of ours.
 """
 
 import importlib
@@ -52,7 +52,7 @@ def load_values(name: str) -> dict[str, typing.Any]:
         raise
     except SyntaxError as error:
         raise UserError(f"{error.filename}, line {error.lineno}: {error.msg}") from None
-    # The file is the user's: whatever it raises is theirs to see, at its place.
+    # The file is the user's: whatever it raises is reported with its line, for the user to fix.
     except Exception as error:  # noqa: BLE001
         raise UserError(f"{_place(error, path)}: {type(error).__name__}: {error}") from None
 
@@ -61,7 +61,7 @@ def _find(file: str) -> pathlib.Path:
     path = pathlib.Path(file)
     installed = _installed_folder()
     if installed is not None and (not path.is_file() or importlib.util.find_spec(FOLDER) is None):
-        # So that `from configs import base` works in our files and in the user's where only the wheel is.
+        # Lets `from configs import base` work in our files and the user's where only the wheel is installed.
         sys.modules.setdefault(FOLDER, importlib.import_module(INSTALLED))
     if path.is_file():
         return path

@@ -1,4 +1,4 @@
-"""Edge: files that are whole or not there: written beside their place and moved into it."""
+"""Edge: files that are complete or absent: written beside their destination and moved into place."""
 
 import json
 import math

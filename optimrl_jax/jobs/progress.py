@@ -1,4 +1,4 @@
-"""Edge: how far a job is: a bar with rate and time left on a terminal, sparse lines elsewhere."""
+"""Edge: how far a job has come: a bar with rate and time left on a terminal, sparse lines elsewhere."""
 
 import logging
 import sys

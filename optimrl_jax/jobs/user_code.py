@@ -43,7 +43,7 @@ def load_function(text: str, field: str) -> Callable[..., typing.Any]:
             spec.loader.exec_module(module)
         else:
             module = importlib.import_module(source)
-    # Whatever the user's file raises is theirs to see.
+    # Whatever the user's file raises is the user's to fix.
     except Exception as error:  # noqa: BLE001
         raise UserError(f"{field} = {text!r}: {type(error).__name__}: {error}") from None
     function = getattr(module, name, None)

@@ -50,7 +50,8 @@ class Collective:
 
     @property
     def sent_bytes(self) -> int:
-        """Bytes that a device sends and receives in all runs: what comes out, and twice that where it is summed up."""
+        """Bytes that a device sends and receives in all runs: the size of the result, twice that for a sum over
+        devices."""
         return self.times * sum(map(_array_bytes, self.arrays)) * (2 if self.kind == "all-reduce" else 1)
 
 
@@ -164,7 +165,7 @@ def _walk(
         called = _CALLED.findall(instruction.line)
         if branches := _BRANCHES.search(instruction.line):
             called += re.findall(r"[\w.\-]+", branches.group(1))
-        # Reductions and sorts name a computation of two numbers: nothing to see there, and nothing is lost either.
+        # Reductions and sorts also name a computation, of two numbers: walking it finds nothing and does no harm.
         for other in called:
             yield from _walk(computations, other, inner, loops + is_loop)
 

@@ -1,8 +1,8 @@
-"""What one update costs, from shapes alone: bytes on each device, floating-point operations, seconds.
+"""What one update costs, from shapes alone: bytes on each device and floating-point operations.
 
 Pure, and nothing is allocated: states are shapes with shardings on an abstract mesh. Bytes of the state are exact.
 Activations are traced on the share of one device and are what the forward pass hands to the backward pass; what a
-compiler adds or fuses away is not in them. Seconds follow from an assumed share of the peak (`settings.device`).
+compiler adds or fuses away is not in them. `dry_run` derives seconds from the operations and the peak of the device.
 """
 
 import collections
@@ -124,7 +124,7 @@ def activation_bytes(
         collections.Counter(_bytes(x) for x in _arrays(jax.make_jaxpr(gradients)(params, batch).jaxpr))
         for batch in batches
     ]
-    # Arrays of a size that is kept are those that are kept, on their way there.
+    # An array of the same size as a kept one is taken to be that one.
     others = (passing[0] - passing[1]).keys() - (kept[0] - kept[1]).keys()
     totals = [sum(size * times for size, times in sizes.items()) for sizes in kept]
     return (totals[1] - totals[0]) // 2, max(others, default=0) // 2

@@ -230,7 +230,7 @@ def lower_update(
     whole = sharding.replicated(mesh)
     used, normalizer = (jax.ShapeDtypeStruct((), kind, sharding=whole) for kind in (jnp.int32, jnp.float32))
     traced = compiled.trace(state, batch, used, normalizer)
-    # For devices that are there in name only, the compiler that made them lowers; else any platform will do.
+    # A concrete mesh of absent devices brings its own compiler's platform; an abstract mesh needs one, and any will do.
     return traced.lower() if isinstance(mesh, jax.sharding.Mesh) else traced.lower(lowering_platforms=("cuda",))
 
 

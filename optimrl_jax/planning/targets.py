@@ -1,4 +1,4 @@
-"""Edge: devices that are not there: their facts, and topologies for which the installed compilers make real programs.
+"""Edge: devices that are not there: their data sheets, and topologies for which installed compilers make real programs.
 
 The compilers of GPUs and TPUs run on any host. Each needs packages that the learner does not (`make compiler
 TARGET=cuda` or `tpu`); without them a dry run can only trace.
@@ -22,7 +22,7 @@ GIB = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """Facts of one accelerator, as its maker gives them.
+    """The data sheet of one accelerator, as its maker gives it.
 
     Attributes:
       platform: whose compiler makes programs for it, "cuda" or "tpu".

@@ -1,6 +1,6 @@
 """Edge: the actor: prompt -> completions -> programs -> execution -> outcome -> reward, one group for each problem.
 
-Rewards are computed for each rollout; nothing here compares the rollouts of a group; the learner does (App. F).
+Rewards are computed for each rollout alone; comparing the rollouts of a group is the learner's business (App. F).
 """
 
 import contextlib
@@ -74,7 +74,7 @@ class Sampler:
         return [[sampled.program for sampled in of_statement] for of_statement in found]
 
     def sample_programs(self, statements: Sequence[str], samples: int, *, seed: int) -> list[list[SampledProgram]]:
-        """Sample programs like `sample`, with the length of their completions and whether they were cut."""
+        """Sample programs like `sample`, with the length of each completion and whether it was cut."""
         tokenizer = self._policy.tokenizer
         ids = [prompts.encode_prompt(tokenizer, statement, self._data) for statement in statements]
         for index, prompt in enumerate(ids):
@@ -124,7 +124,7 @@ class Sampler:
             finished = self.stream(prompt_ids, samples, keys=keys)
             return continuous.gather_completions(finished, samples=samples, rows=len(keys), steps=steps)
         params, asked = self._policy.params, len(prompt_ids)
-        # Every device takes equally many prompts; what fills them up is thrown away.
+        # Every device takes equally many prompts; the rows of the filling ones are thrown away.
         missing = -asked % sharding.row_shares(params)
         filled = [*prompt_ids, *[prompt_ids[-1]] * missing]
         keys = jnp.concatenate([keys, *[keys[-samples:]] * missing]) if missing else keys
@@ -204,7 +204,7 @@ class Actor:
         rollout_journal: RolloutJournal | None = None,
     ) -> None:
         self.version = 0
-        # Version of the weights that an engine elsewhere samples with, as far as this actor has sent any.
+        # Version of the weights last pushed to an engine elsewhere; None where a push is due.
         self._pushed: int | None = None
         self._policy = policy
         self._settings = settings
@@ -247,7 +247,10 @@ class Actor:
     def generate(
         self, problems: Sequence[int], *, batch: int, timings: dict[str, float], places: Sequence[int] = ()
     ) -> SampledBatch:
-        """Sample the rollouts of each problem: the first half of `produce`, on the accelerator."""
+        """Sample the rollouts of each problem: the first half of `produce`, on the accelerator.
+
+        Where an engine samples elsewhere, weights that it has not seen are pushed to it first.
+        """
         samples = self._settings.grpo.rollouts
         sampler = self._sampler()
         places = tuple(places or range(len(problems)))

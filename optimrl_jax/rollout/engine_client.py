@@ -32,7 +32,7 @@ from optimrl_jax.settings import DataSettings, EngineSettings, Network
 KEY_VARIABLE = "OPTIMRL_ENGINE_KEY"
 ATTEMPTS = 5
 FIRST_PAUSE_S = 0.5
-# Answers that another attempt may change.
+# Status codes after which another attempt may succeed.
 PASSING = (408, 409, 425, 429, 500, 502, 503, 504)
 
 Push = Callable[[str, Network, decoder.Params, int], None]

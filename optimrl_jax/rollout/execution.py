@@ -139,7 +139,7 @@ class Executor:
         if record.id not in self._suites:
             suite = protocol.Suite(inputs=record.test_input, expected=record.test_output, checker=record.checker)
             self._suites[record.id] = suite
-        # Every time, because a client lets go of the oldest; for one that it still holds this costs nothing.
+        # On every call, because a client forgets the oldest suites; for one that it still holds this costs nothing.
         return self._client.upload(self._suites[record.id])
 
     def _run_of(self, record: ProblemRecord, answer: protocol.RunResult | None) -> CandidateRun:
@@ -151,7 +151,7 @@ class Executor:
             measured_s = result.wall_s if self._settings.duration == "wall" else result.cpu_s
             duration_s[result.test] = arrays.CAP_S if is_timeout else measured_s
             if result.verdict is protocol.Verdict.SUCCESS and not 0 < measured_s < math.inf:
-                # A run takes time: seconds that cannot be are a fault of the instrument, not a fast program.
+                # Every run takes time: impossible seconds are a fault of the instrument, not a fast program.
                 status[result.test], duration_s[result.test] = arrays.Status.FAULT, 0.0
         if answer is None or self._settings.calibration == "fixed":
             return CandidateRun(status=status, duration_s=duration_s)

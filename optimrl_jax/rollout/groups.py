@@ -1,8 +1,8 @@
 """Edge: groups of rollouts: what they hold, the bounded queue between actor and learner, and the batch made of them.
 
-The queue gives the oldest first, with back-pressure, and replays nothing (sec. 5, "Can GRPO be stable enough"): a group
-leaves it once. Its contents are arrays that a checkpoint can hold. A batch comes of groups in the paper's order
-(App. F, Figure 45): advantages, freshness filter, packing, and counts of what is dropped.
+The queue hands out the oldest group first, applies back-pressure and replays nothing (sec. 5, "Can GRPO be stable
+enough"): a group leaves it once. Its contents are arrays that a checkpoint can hold. Groups become a batch in the
+paper's order (App. F, Figure 45): advantages, freshness filter, packing, and counts of what is dropped.
 """
 
 import queue

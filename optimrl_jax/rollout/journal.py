@@ -1,7 +1,7 @@
 """Edge: every judged rollout in Parquet shards under the workdir, for `python -m optimrl_jax.show_rollouts`.
 
-Written beside training and never read by it: a disk without room costs shards and no step. A step that is repeated
-after a kill is there twice, and readers take the newer one.
+Written beside training and never read by it: a full disk costs shards, never a step. A step that is repeated after a
+kill appears twice, and readers keep the newer copy.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """From what programs did to what they earn: pads executions, judges them, and computes each rollout's reward.
 
-Pure; every problem is padded to the one shape that holds them all, so that judging compiles once.
+Pure; all problems are padded to one shape that holds any of them, so that judging compiles once.
 """
 
 import dataclasses
@@ -150,5 +150,5 @@ def _resolved(chosen: RewardSettings) -> dict[str, typing.Any]:
 def _judged(found: rewards.RewardedOutcome) -> RewardedGroup:
     outcome = found.outcome
     is_correct = outcome.c_strict > 0
-    # With noise drawn anew, g is a probability: more likely in than out counts as fast.
+    # Where outcomes are averaged over noise draws, g is a probability: above one half counts as fast.
     return RewardedGroup(found.reward, outcome.is_valid, is_correct, is_correct & (outcome.g > 0.5))

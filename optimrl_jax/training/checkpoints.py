@@ -1,8 +1,8 @@
 """Edge: atomic checkpoints of a job (Orbax), the newest kept; and the policy that a job has left in its workdir.
 
-They are written while training goes on. One that cannot be written, because the disk is full, is reported, and the next
-one is tried. One that cannot be read is tried again where its storage may have failed for a moment, else reported, and
-the one before is used; nothing is ever deleted for it.
+Checkpoints are written while training goes on. If one cannot be written because the disk is full, that is logged and
+the next one is tried. If one cannot be read, reading is retried where its storage may have failed for a moment;
+otherwise that is logged and the one before it is used. No unreadable checkpoint is ever deleted.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ FOLDER = workdir_lib.CHECKPOINT_FOLDER
 SET_ASIDE_FOLDER = "checkpoints_set_aside"
 PLAIN = ComputeSettings()
 KEEP_TWO = CheckpointSettings()
-# Reads of storage that fails for a moment: so many more, after a pause that doubles each time.
+# Further attempts to read storage that fails for a moment, after a pause that doubles each time.
 RETRIES = 3
 PAUSE_S = 0.5
 # What Orbax, TensorStore and JSON raise for files that are missing, cut or changed.
@@ -78,7 +78,7 @@ class Checkpoints:
     """
 
     def __init__(self, workdir: pathlib.Path, *, kept: CheckpointSettings = KEEP_TWO, is_owner: bool = True) -> None:
-        # Orbax tells every rename, and a failure once from each of its threads; the user gets one line from here.
+        # Orbax logs every rename, and a failure once in each of its threads; here the user gets one line for it.
         logging.getLogger("absl").setLevel(logging.WARNING)
         logging.getLogger("absl").addFilter(_is_news)
         self._folder = (workdir / FOLDER).resolve()
@@ -137,11 +137,11 @@ class Checkpoints:
         reason = _reason(error)
         self._unwritten = f"checkpoint {self._writing}: {reason}"
         if jax.process_count() > 1:
-            # Another try needs all processes, and the others do not know of it.
+            # Another attempt needs all processes, and the others do not know of this failure.
             raise UserError(f"{self._folder}: expected room for a checkpoint ({self._unwritten})") from None
         _LOG.warning("checkpoint %s cannot be written, the next one is tried again: %s", self._writing, reason)
         self._writing = None
-        # The manager keeps the failure and would raise it again; a new one also clears away what was begun.
+        # The manager keeps the failure and would raise it again; a new one also removes the unfinished files.
         with contextlib.suppress(OSError, ValueError):
             self._manager.close()
         self._manager = self._opened()

@@ -120,7 +120,10 @@ def _chunked(
     temperature: float,
     axes: str,
 ) -> Sums:
-    """`axes` names those of the table, "vw" (the embedding) or "wv" (an output layer of its own)."""
+    """Sum the objective over chunks; differentiable by `_forward` and `_backward`.
+
+    `axes` names those of the table, "vw" (the embedding) or "wv" (an output layer of its own).
+    """
     scan = functools.partial(_scan_sums, objective=objective, temperature=temperature, axes=axes)
     on_devices = sharding.map_devices(scan, inputs=_PLACES, outputs=sharding.Summed("everywhere"))
     return on_devices(hidden, table.astype(hidden.dtype), parts)
@@ -187,7 +190,10 @@ _chunked.defvjp(_forward, _backward)
 
 
 class _Scored(typing.NamedTuple):
-    """Scores, and what the probabilities are made of: `weights` relative to the greatest one, and their sum."""
+    """Scores, and what their probabilities are made of.
+
+    `weights` are relative to that of the largest score; `total` is their sum over the vocabulary.
+    """
 
     scores: Scores
     weights: Float[Array, "s t v"]
@@ -195,7 +201,7 @@ class _Scored(typing.NamedTuple):
 
 
 def _scored(scaled: Float[Array, "s t v"], targets: Int[Array | np.ndarray, "s t"]) -> _Scored:
-    # Relative to the greatest score: sums of large scores would lose the digits of a small entropy.
+    # Relative to the largest score: sums of large scores would lose the digits of a small entropy.
     relative = scaled - jax.lax.stop_gradient(scaled.max(axis=-1, keepdims=True))
     weights = jnp.exp(relative)
     total = weights.sum(axis=-1)
@@ -218,7 +224,7 @@ def _of_target(scaled: Float[Array, "s t v"], targets: Int[Array | np.ndarray, "
     return jnp.sum(jnp.where(_is_target(targets, scaled.shape[-1]), scaled, 0), axis=-1)
 
 
-# Bound of the log-probability ratio between the policy and the one that sampled: far outside of every clip range.
+# Bound on the log-probability ratio between the policy and the one that sampled, far outside any clip range.
 MAX_LOG_RATIO = 20.0
 
 
@@ -313,7 +319,7 @@ def _surrogate(
 ) -> Sums:
     weight, advantage = known["weight"], known["advantage"]
     difference = jnp.where(weight > 0, scores.log_prob - known["log_prob"], 0)
-    # A single token that the new policy finds e^20 times as likely would else put infinity into every gradient.
+    # Otherwise a single token whose ratio overflows would put infinity into every gradient.
     difference = jnp.clip(difference, -MAX_LOG_RATIO, MAX_LOG_RATIO)
     importance = jnp.ones_like(difference)
     if importance_cap:

@@ -199,7 +199,7 @@ class Trainer:
     ) -> None:
         self._mesh = sharding.build_mesh(mesh, micro_rows=micro_rows)
         placed = sharding.param_shardings(self._mesh, jax.eval_shape(lambda: initial_state(params, optimizer)))
-        # A copy, because the update donates its state and the caller goes on using the parameters it gave.
+        # A copy, because the update donates its state while the caller goes on using its parameters.
         # The caller's parameters may be host arrays or live on one device, if they were not read onto this mesh.
         there, pairs = params, zip(*map(jax.tree.leaves, (params, placed.params)), strict=True)
         if any(getattr(leaf, "sharding", None) != place for leaf, place in pairs):

@@ -1,4 +1,7 @@
-"""Edge: what lies in the workdir of a job that makes a policy: model settings, metrics, summary, compiled programs."""
+"""Edge: what lies in the workdir of a job that makes a policy: model settings, metrics, summary, compiled programs.
+
+Jobs write it while they run; serving, evaluation and resumed jobs read it.
+"""
 
 import dataclasses
 import json
@@ -34,7 +37,7 @@ FREE = (
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
 COMPILED_FOLDER = "compiled"
-# What jobs once wrote beside the shape of their policy.
+# Fields that earlier versions stored beside the shape of a policy.
 COMPUTED = ("compute_dtype", "remat", "unroll", "attention_block", "logits_chunk")
 
 
@@ -134,7 +137,7 @@ class MetricsWriter:
         self._unwritten: list[str] = []
         kept = [line for line in self._lines() if _step_of(line) < first_step]
         self._path.write_text("".join(f"{line}\n" for line in kept))
-        # Without a bound, because TensorBoard's writer ends on a full disk and would then block who gives it more.
+        # Unbounded: TensorBoard's writer thread dies on a full disk, and a full queue would then block `write`.
         self._board = tensorboardX.SummaryWriter(str(workdir / "tensorboard"), purge_step=first_step, max_queue=0)
 
     def write(self, step: int, values: dict[str, float]) -> None:
@@ -157,7 +160,7 @@ class MetricsWriter:
             with self._path.open("a") as file:
                 file.write("".join(self._unwritten))
         except OSError as error:
-            # A line that was cut would hide the next one.
+            # A line that is cut short would swallow the next one.
             os.truncate(self._path, size)
             _LOG.warning("%s: %d lines wait for room: %s", self._path.name, len(self._unwritten), error.strerror)
         else:
