@@ -197,7 +197,7 @@ class Runner:
         Raises:
           EOFError: whoever asked for a run was gone before it ended.
           zygote.Born: in a forked zygote, which has to leave this stack.
-          zygote.Lost: a zygote ended for no reason that a program could have given it.
+          zygote.Lost: a zygote ended, and not because memory ran out.
         """
         self._control = source.fileno()
         gc.collect()

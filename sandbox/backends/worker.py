@@ -57,6 +57,12 @@ class SandboxWorker:
     """
 
     def __init__(self, name: str, *, open_channel: Callable[[], Channel]) -> None:
+        """Name a worker; nothing is started yet.
+
+        Args:
+          name: for results and messages.
+          open_channel: starts a fresh runner and connects to it. An OSError from it becomes WorkerAbsent.
+        """
         self.name = name
         self._open_channel = open_channel
         self._channel: Channel | None = None
@@ -111,7 +117,11 @@ class SandboxWorker:
           ahead: most runs under way at a time, at least 1.
 
         Yields:
-          One report per test, in order, as `sandbox.runner` makes it, with `output` decoded to bytes.
+          One report per test, in order, as `sandbox.runner` makes it: `exit` (status, or minus the signal),
+          `killed_for` (the limit that ended the run, "time", "memory" or "processes"; else empty), `oom_killed`,
+          `wall_s` (the program's own seconds, see `clocks.program_s`), `cpu_s`, `peak_memory_bytes`, `output_bytes`,
+          `output` (bytes, cut one beyond the limit), `errors` (the end of standard error), `instructions` (None where
+          they are not counted) and `probe_s` (0 without probes).
 
         Raises:
           InvalidRequestError: the inputs do not fit into the runner's file system.

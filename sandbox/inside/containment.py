@@ -117,7 +117,7 @@ def remove_sysv_objects(uid: int) -> None:
 
 
 def as_user(uid: int, action: Callable[[], object]) -> int:
-    """Do something in a forked process of another user, for what only owners may do.
+    """Do something in a forked process of another user, for what only owners may do; its errors are not reported.
 
     Returns:
       The process, which the caller has to reap.
@@ -160,7 +160,7 @@ class RunWatch:
           zygote: what is about to fork the run.
           limits: `wall_s`, `cpu_s`, `memory_bytes` and `processes`, for the run as a whole.
           group: the control group of programs; None where processes have to be counted one by one.
-          meter: of everything that runs; None where only wall time can be limited.
+          meter: of everything that runs; None where processor time cannot be limited for the run as a whole.
         """
         self._zygote = zygote
         self._limits = limits
@@ -243,7 +243,7 @@ def is_hung_up(descriptor: int) -> bool:
 
 
 def resident_bytes(process: int) -> int:
-    """Return the memory of a process that is in use, shared pages included; 0 where it has gone."""
+    """Return how many bytes of a process are in memory, shared pages included; 0 where it has gone."""
     with contextlib.suppress(OSError, IndexError):
         return int(clocks.said(f"/proc/{process}/statm").split()[1]) * PAGE_BYTES
     return 0
@@ -274,13 +274,13 @@ def kill_group(child: int) -> None:
 
 
 def kill_descendants(uid: int | None, *, but: int) -> None:
-    """Kill and reap everything that descends from this process, except one child.
+    """Kill and reap the children of this process, orphans that it adopted included, until none but one is left.
 
     Killing one by one loses the race against a fork bomb; one signal to all processes of a user does not.
 
     Args:
       uid: the user of programs; None where they have no user of their own and are killed one by one.
-      but: the process to spare; 0 spares none.
+      but: the child to spare; 0 spares none.
     """
     while orphans := [process for process in children_of(os.getpid()) if process != but]:
         if uid is not None:

@@ -78,6 +78,13 @@ class ControlGroup:
     """
 
     def __init__(self, version: str, folders: dict[str, str], files: dict[str, tuple[str, str]]) -> None:
+        """Find out which files the group has.
+
+        Args:
+          version: "cgroup v1" or "cgroup v2".
+          folders: the group's directory for each controller ("" for all of them in the second version).
+          files: FIRST or SECOND.
+        """
         self.version = version
         self._folders = folders
         self._files = {

@@ -40,6 +40,7 @@ class Gate:
     """Forks the first processes of fresh worlds; make it in the process that is to fork, before the first world."""
 
     def __init__(self) -> None:
+        """Remember the namespace of processes that this process is in."""
         self._own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
     def fork(self) -> int:

@@ -78,7 +78,7 @@ class Ended(NamedTuple):
 
 
 class Lost(RuntimeError):
-    """The zygote is gone, which no program can bring about by itself."""
+    """The zygote has ended: our own fault, or memory ran out and the kernel killed it beside a program."""
 
 
 class Born(BaseException):
