@@ -342,6 +342,7 @@ def _without_bulk(record: Problem | Rejection) -> Problem | Rejection:
 
 
 def _note(problem: Problem, stage: str, name: str) -> float:
+    """Return what a stage noted under a name; 0 where it noted nothing."""
     return next((dict(step.notes).get(name, 0.0) for step in problem.trace if step.stage == stage), 0.0)
 
 

@@ -21,6 +21,7 @@ from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.errors import UserError, require
 from optimrl_jax.jobs.user_paths import existing_path
 
+# An example carries all tests and programs of its problem: a few of them already make a large row group.
 ROWS_A_GROUP = 16
 
 

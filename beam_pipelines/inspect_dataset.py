@@ -226,7 +226,13 @@ def draw_figures(
 def draw_campaigns(
     rows: Sequence[Mapping[str, Any]], statuses: Mapping[str, Mapping[str, float]], *, target: pathlib.Path
 ) -> None:
-    """Draw the figures of the test campaigns into the directory `target`."""
+    """Draw the figures of the test campaigns into the directory `target`.
+
+    Args:
+      rows: as `campaign_tables.campaign_rates` returns them.
+      statuses: as `campaign_tables.status_table` returns it.
+      target: existing directory.
+    """
     figures.draw_false_positives(rows, target / "false_positives.png")
     figures.draw_filters(rows, target / "filters.png")
     figures.draw_statuses(statuses, target / "statuses.png")

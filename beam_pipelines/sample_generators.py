@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
       arguments: what follows the program's name on the command line.
 
     Raises:
-      UserError: an option does not fit, or the endpoint answers nobody.
+      UserError: an option does not fit, or the endpoint rejects every request or cannot be reached.
     """
     values = _parsed(arguments)
     output = pathlib.Path(values.output)
@@ -124,7 +124,7 @@ def sample_completions(
       How often each outcome occurred: `program`, `no_program`, `garbage` or `refused`.
 
     Raises:
-      UserError: the endpoint answers nobody; the lines written so far stay.
+      UserError: the endpoint rejects every request or cannot be reached; the lines written so far stay.
     """
     client = endpoint.ChatClient(where)
     outcomes: Counter[str] = Counter()
@@ -159,7 +159,7 @@ def completion_line(caller: endpoint.ChatClient, question: GeneratorRequest, *, 
       model: name of the model, for the line.
 
     Raises:
-      UserError: the endpoint answers nobody.
+      UserError: the endpoint rejects every request or cannot be reached.
     """
     line: dict[str, object] = {"id": question.id, "problem": question.problem, "model": model, "seed": question.seed}
     if question.campaign:

@@ -16,6 +16,7 @@ from beam_pipelines.records import Solution, Test
 from sandbox import client as sandbox_client
 from sandbox import protocol
 
+# Of inputs. Clients and workers keep every suite in memory, so that this bounds what a long build takes there.
 RENEWED_AFTER_CHARACTERS = 64 << 20
 
 
@@ -75,7 +76,7 @@ class Runs:
 
 @dataclasses.dataclass
 class _SharedClient:
-    """A client, what was uploaded through it, and how many runs are under way on it."""
+    """A client, with the characters of inputs uploaded through it and the number of runs under way on it."""
 
     client: sandbox_client.Client
     characters: int = 0
@@ -93,6 +94,7 @@ class SandboxSession:
         self._connection = connection
         self._lock = threading.Lock()
         self._shared = _SharedClient(_connect(connection))
+        # By thread, because a runner decides several problems at once and each is charged for its own runs alone.
         self._of_thread = threading.local()
         self.measured_under: tuple[tuple[str, str], ...] = ()
 
@@ -209,6 +211,7 @@ def _runs(answers: Sequence[protocol.RunResult], *, tests: int, solutions: int) 
 
 
 def _connect(connection: Connection) -> sandbox_client.Client:
+    """Connect a client, without stored executions where the worker cannot see their directory."""
     # A worker on another host shares no file system with the driver: it goes without stored executions.
     store = connection.store if connection.store and pathlib.Path(connection.store).parent.is_dir() else None
     return sandbox_client.connect(connection.address, workers=connection.workers, store=store, reuse="always")
@@ -239,7 +242,7 @@ def release_session(connection: Connection) -> None:
     """Give the shared session back; the last user closes it and its workers.
 
     Raises:
-      KeyError: nobody holds a session of this connection.
+      KeyError: no session of this connection is held.
     """
     with _LOCK:
         session, users = _SHARED.pop(connection)

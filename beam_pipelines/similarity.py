@@ -16,6 +16,7 @@ PERMUTATIONS = 128
 BANDS = 32
 WORDS_A_SHINGLE = 3
 SIMILAR = 0.8
+# The smallest prime above 2**32, the range of CRC-32.
 _PRIME = np.uint64(4294967311)
 _DRAW = np.random.default_rng(1)
 # Factors below 2**31 keep factor x hash within 64 bits.

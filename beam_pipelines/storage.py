@@ -55,6 +55,7 @@ class WriteRecords(beam.PTransform):
         self._directory = directory
 
     def expand(self, input_or_inputs: beam.PCollection) -> beam.PCollection:
+        """Write each record on the worker that has it, and return the names of the files."""
         return input_or_inputs | f"{self.label} one by one" >> beam.Map(write_record, directory=self._directory)
 
 
@@ -167,6 +168,7 @@ def _write(record: Problem | Rejection, path: epath.Path) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Threads and processes of several hosts may write the same record; each renames a file of its own.
     temporary = path.parent / f"{path.name}.{uuid.uuid4().hex}.part"
+    # Without a time in its header, the same record gives the same bytes in every run.
     temporary.write_bytes(
         gzip.compress(record_to_json(record).encode("utf-8", "surrogatepass"), compresslevel=3, mtime=0)
     )

@@ -31,7 +31,7 @@ TRAINING = ("rl_train", "rl_test")
 
 @dataclasses.dataclass(frozen=True)
 class AboutDataset:
-    """What a dataset says of itself to whoever finds it.
+    """A dataset's description of itself in its metadata.
 
     Attributes:
       name: for people.

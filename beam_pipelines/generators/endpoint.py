@@ -22,7 +22,7 @@ class GarbledAnswerError(ValueError):
 
 
 class RefusedRequestError(ValueError):
-    """The endpoint will never answer this request, whatever it does with others."""
+    """The endpoint will never answer this request; it may well answer others."""
 
     outcome = "refused"
 
@@ -78,8 +78,8 @@ class ChatClient:
         Raises:
           GarbledAnswerError: the last answer was no completion.
           RefusedRequestError: this one request cannot be answered.
-          UserError: the endpoint answers nobody, stays overloaded or cannot be reached. A caller then stops, and goes
-            on later from what it stored.
+          UserError: the endpoint rejects every request, stays overloaded or cannot be reached. A caller then stops, and
+            goes on later from what it stored.
         """
         failure: Exception | None = None
         for attempt in range(self._endpoint.retries + 1):
@@ -121,6 +121,7 @@ class ChatClient:
             now = time.monotonic()
             start = max(now, self._next_start)
             self._next_start = start + self._endpoint.interval_s
+        # Outside the lock, so that the next caller can book its turn meanwhile.
         time.sleep(start - now)
 
     def _pause_s(self, attempt: int, failure: Exception) -> float:

@@ -34,6 +34,7 @@ LICENCES = {
     "packages": ("other", "The `license` field of each problem package holds."),
     "polygon": ("other", "Whatever the packages' authors grant; the builder of the dataset has to say so."),
 }
+# As dataset hubs name them; limits are exclusive.
 SIZE_CATEGORIES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 _TEXT = """# {name} ({source})

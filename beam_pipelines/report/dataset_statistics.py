@@ -144,7 +144,15 @@ def tail_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
 
 
 def pool_seconds(examples: Sequence[Example], select: Selection) -> np.ndarray:
-    """Collect the mean seconds of all selected tests of all problems in one array, without NaN."""
+    """Collect the mean seconds of all selected tests of all problems in one array, without NaN.
+
+    Args:
+      examples: problems of the dataset, whole or condensed.
+      select: gives bool[k] for an example, as the values of CATEGORIES do.
+
+    Returns:
+      float[n]; empty without examples.
+    """
     suites = [_finite(example, select) for example in examples]
     return np.concatenate(suites) if suites else np.zeros(0)
 

@@ -14,7 +14,12 @@ CASES = 3
 
 
 def draw_duration_tails(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
-    """Plot the share of tests above each duration, by kind of test, on logarithmic axes."""
+    """Plot the share of tests above each duration, by kind of test, on logarithmic axes.
+
+    Args:
+      examples: problems of the dataset, whole or condensed.
+      path: the PNG file.
+    """
     figure = Figure(figsize=(6, 4))
     axes = figure.subplots()
     for kind in KINDS:
@@ -27,7 +32,12 @@ def draw_duration_tails(examples: Sequence[dataset_statistics.Example], path: pa
 
 
 def draw_profiles(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
-    """Plot sorted test durations of the most and the least duration-filterable problems: ramps beside flat lines."""
+    """Plot sorted test durations of the most and the least duration-filterable problems: ramps beside flat lines.
+
+    Args:
+      examples: problems of the dataset, whole or condensed; at least one.
+      path: the PNG file.
+    """
     ranked = sorted(examples, key=lambda example: -float(example["robust_cv"]))
     cases = ranked[:CASES] + ranked[-CASES:] if len(ranked) >= 2 * CASES else ranked
     figure = Figure(figsize=(2.6 * len(cases), 2.8))
@@ -45,7 +55,12 @@ def draw_profiles(examples: Sequence[dataset_statistics.Example], path: pathlib.
 
 
 def draw_pass_rates(traces: Sequence[Mapping[str, float]], path: pathlib.Path) -> None:
-    """Plot pass rates of both labels before and after the generated correctness tests (App. B.5, Figure 14)."""
+    """Plot pass rates of both labels before and after the generated correctness tests (App. B.5, Figure 14).
+
+    Args:
+      traces: notes of the correctness campaign, one mapping per problem.
+      path: the PNG file.
+    """
     figure = Figure(figsize=(8, 4))
     both = figure.subplots(1, 2)
     for axes, label in zip(both, ("correct", "incorrect"), strict=True):
@@ -58,7 +73,12 @@ def draw_pass_rates(traces: Sequence[Mapping[str, float]], path: pathlib.Path) -
 
 
 def draw_reference_percentiles(percent: Sequence[float], path: pathlib.Path) -> None:
-    """Plot where human references stand on their own leaderboards."""
+    """Plot where human references stand on their own leaderboards.
+
+    Args:
+      percent: percentile of each reference, in [0, 100], 0 fastest.
+      path: the PNG file.
+    """
     figure = Figure(figsize=(6, 3))
     axes = figure.subplots()
     axes.hist(percent, bins=20, range=(0, 100))
@@ -67,7 +87,12 @@ def draw_reference_percentiles(percent: Sequence[float], path: pathlib.Path) -> 
 
 
 def draw_false_positives(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
-    """Plot the histogram of false-positive rates before and after generated tests (App. B.5, Figure 15)."""
+    """Plot the histogram of false-positive rates before and after generated tests (App. B.5, Figure 15).
+
+    Args:
+      rows: as `campaign_tables.campaign_rates` returns them.
+      path: the PNG file.
+    """
     covered = [row for row in rows if row["has_tests"]]
     figure = Figure(figsize=(6, 3))
     axes = figure.subplots()
@@ -81,7 +106,12 @@ def draw_false_positives(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) 
 
 
 def draw_filters(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
-    """Plot pass rates by problem: original, generated, after each filter and after both (App. B.5, Figure 17)."""
+    """Plot pass rates by problem: original, generated, after each filter and after both (App. B.5, Figure 17).
+
+    Args:
+      rows: as `campaign_tables.campaign_rates` returns them.
+      path: the PNG file.
+    """
     covered = [row for row in rows if row["has_tests"]]
     covered.sort(key=lambda row: row["incorrect_generated"] - row["incorrect_before"])
     figure = Figure(figsize=(8, 5))
@@ -95,7 +125,12 @@ def draw_filters(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
 
 
 def draw_statuses(table: Mapping[str, Mapping[str, float]], path: pathlib.Path) -> None:
-    """Plot executions by status on generated tests before and after the filters (App. B.5, Figures 18 and 19)."""
+    """Plot executions by status on generated tests before and after the filters (App. B.5, Figures 18 and 19).
+
+    Args:
+      table: as `campaign_tables.status_table` returns it.
+      path: the PNG file.
+    """
     figure = Figure(figsize=(8, 4))
     axes = figure.subplots()
     totals = {name: max(1.0, sum(row.values())) for name, row in table.items()}
@@ -112,7 +147,12 @@ def draw_statuses(table: Mapping[str, Mapping[str, float]], path: pathlib.Path) 
 
 
 def draw_prevalence(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
-    """Plot tails with equal weight for each problem, and how many problems have slow tests (App. B.8, Figure 22)."""
+    """Plot tails with equal weight for each problem, and how many problems have slow tests (App. B.8, Figure 22).
+
+    Args:
+      examples: problems of the dataset, whole or condensed.
+      path: the PNG file.
+    """
     thresholds_s = np.geomspace(0.001, 10, 60)
     figure = Figure(figsize=(9, 3.5))
     tails, prevalence = figure.subplots(1, 2)
@@ -132,7 +172,12 @@ def draw_prevalence(examples: Sequence[dataset_statistics.Example], path: pathli
 
 
 def draw_quantiles(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
-    """Plot median, p90, p99 and largest duration of every problem, by kind of tests (App. B.8, Figure 23)."""
+    """Plot median, p90, p99 and largest duration of every problem, by kind of tests (App. B.8, Figure 23).
+
+    Args:
+      examples: problems of the dataset, whole or condensed.
+      path: the PNG file.
+    """
     figure = Figure(figsize=(10, 3))
     all_axes = figure.subplots(1, len(tail_tables.QUANTILES), sharey=True)
     for kind in KINDS:

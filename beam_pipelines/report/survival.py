@@ -87,4 +87,5 @@ def tabulate_survival(
     return SurvivalTable(seen, is_whole, dict(alone), dict(together), dict(rejections.most_common()))
 
 
+# Stands in for a problem where only the names of the gates are wanted.
 _EMPTY = Problem("", "", "", "", 0, 0, 1.0, 1, (), ())

@@ -136,6 +136,7 @@ def slowest_share(seconds: np.ndarray, share: float) -> float:
     Returns:
       A number in [0, 1]; 0 for a total of 0.
     """
+    # A product that rounding lifts just above a whole number must not take one more test.
     count = int(np.ceil(share * len(seconds) - 1e-9))
     return float(np.sort(seconds)[::-1][:count].sum() / seconds.sum()) if seconds.sum() > 0 else 0.0
 

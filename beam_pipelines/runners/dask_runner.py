@@ -64,6 +64,7 @@ class _Translation(PipelineVisitor):
         self._bag_arguments = bag_arguments
 
     def visit_transform(self, transform_node: AppliedPTransform) -> None:
+        """Translate one step; its inputs have been visited before."""
         inputs = [self._input(value) for value in transform_node.inputs]
         first: Any = next(iter(inputs), None)
         if isinstance(transform_node.transform, ParDo):

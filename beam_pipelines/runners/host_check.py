@@ -16,6 +16,7 @@ from optimrl_jax.arrays import Status, TestKind
 # Of the cores; the load average counts what runs and what waits to run.
 BUSY_SHARE = 0.5
 SAMPLED_PROBLEMS = 8
+# Beyond every round of a build, whose stored executions would otherwise answer instead of a new run.
 FINAL_ROUND = 1_000_000
 
 

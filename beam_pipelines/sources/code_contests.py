@@ -104,7 +104,7 @@ def _pairs(row: Mapping[str, object], column: str, names: tuple[str, str], kinds
 
 
 def _time_limit_s(row: Mapping[str, object]) -> float:
-    """Return the limit in seconds; null and zero stand for a limit that nobody wrote down."""
+    """Return the limit in seconds; null and zero stand for an unknown limit."""
     limit = optional_field(row, "time_limit", (dict, int, float), 0)
     if isinstance(limit, dict):
         seconds, nanos = (optional_field(limit, part, (int, float), 0) for part in ("seconds", "nanos"))

@@ -21,7 +21,7 @@ from optimrl_jax.arrays import TestKind
 SOURCE = "code_contests_plus"
 CHECKER = "code_contests"
 COLUMNS = ("id", "description", "correct_submissions", "incorrect_submissions", "test_cases")
-# Limits are milliseconds and MiB; nobody limits a program to a thousand seconds or a megabyte of MiB.
+# Larger numbers than these are milliseconds instead of seconds, and bytes instead of MiB.
 LONGEST_SECONDS = 100
 LARGEST_MIB = 1 << 16
 DEFAULT_TIME_LIMIT_S = 2.0

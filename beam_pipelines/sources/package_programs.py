@@ -99,6 +99,7 @@ def _label(folder: str, settings: Sequence[Mapping[str, object]], program: str) 
     permitted, required = PERMITTED.get(folder, ALL_VERDICTS), REQUIRED.get(folder, ALL_VERDICTS)
     if folder not in REQUIRED and (match := EXPECTED_RESULTS.search(program)):
         words = {word.strip().upper() for word in match[1].split(",")}
+        # With an unknown word the program may be only too slow, which leaves it without a label.
         required = {VERDICT_OF_WORD.get(word, "TLE") for word in words if word}
         permitted = required | {"AC"}
     for value in settings:
@@ -112,7 +113,9 @@ def _label(folder: str, settings: Sequence[Mapping[str, object]], program: str) 
 def matches(pattern: str, name: str) -> bool:
     """Tell whether a glob pattern of `submissions.yaml` matches a path or a directory above it.
 
-    `*` stays inside a name; braces give alternatives.
+    Args:
+      pattern: `*` stays inside a name; braces give alternatives.
+      name: path below `submissions`, with forward slashes.
     """
     parts = name.split("/")
     for plain in _expand_braces(pattern):

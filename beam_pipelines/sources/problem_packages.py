@@ -99,6 +99,7 @@ def problem_from_package(package: pathlib.Path, options: BuildOptions) -> Proble
 
 def _tests_and_checker(package: pathlib.Path, manifest: Mapping[str, object]) -> tuple[tuple[Test, ...], str]:
     """Return the tests and the comparison of the secret ones, without samples that are compared differently."""
+    # All tests of a group ask for the same files.
     settings = functools.lru_cache(maxsize=None)(read_mapping_if_there)
     found = [
         (test, validator_arguments(path, package, manifest, settings))

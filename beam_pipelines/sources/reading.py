@@ -115,7 +115,12 @@ def parse_or_reject(
 
 
 def require_comparison(options: BuildOptions, detail: str) -> None:
-    """Raise UnsupportedProblemError for a problem with a checker of its own, unless outputs are to be compared."""
+    """Raise UnsupportedProblemError for a problem with a checker of its own, unless outputs are to be compared instead.
+
+    Args:
+      options: `special_judges` decides.
+      detail: what says that there is a checker; becomes the error's message.
+    """
     if options.special_judges != COMPARE_SPECIAL_JUDGES:
         raise UnsupportedProblemError("special_judge", detail)
 
@@ -158,6 +163,7 @@ class ReadSource(beam.PTransform):
         return source
 
     def expand(self, input_or_inputs: beam.Pipeline):
+        """Read the blocks on the runner's workers; the result is indexed by `kept` and `rejected`."""
         blocks = input_or_inputs | "blocks" >> beam.Create(list(enumerate(self._blocks)))
         step = _ReadBlock(self._parse, self._options, finished=self._finished)
         return blocks | "parse" >> beam.ParDo(step).with_outputs(REJECTED, main=KEPT)
@@ -274,6 +280,12 @@ def required_field(value: object, field: str, kind: type[Kind] | tuple[type[Kind
 
 def optional_field(value: object, field: str, kind: type[Kind] | tuple[type[Kind], ...], default: Kind) -> Kind:
     """Return a field of a parsed object, or the default where it is absent or null.
+
+    Args:
+      value: what should be an object.
+      field: name of the field.
+      kind: type or types of its value; true and false are no numbers.
+      default: of any type.
 
     Raises:
       BrokenRecordError: the value is no object, or the field is of another type.

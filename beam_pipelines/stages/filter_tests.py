@@ -60,14 +60,27 @@ def _failure_tests(problem: Problem, thresholds: Thresholds) -> tuple[int, ...]:
 
 
 def timeout_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
-    """Return the share of correct solutions that time out on each test of the round: index of the test -> share."""
+    """Return the share of correct solutions that time out on each test of the round.
+
+    Args:
+      problem: with executions.
+      thresholds: of the round; they name its kind of tests.
+
+    Returns:
+      Index of the test -> share, in [0, 1].
+    """
     return _shares(problem, thresholds, events=verdicts.is_timeout(problem.executed))
 
 
 def failure_shares(problem: Problem, thresholds: Thresholds) -> dict[int, float]:
     """Return the share of correct solutions that crash or answer wrongly on each test of the round.
 
-    Syntax errors do not count. The keys are indices of tests.
+    Args:
+      problem: with executions; syntax errors do not count.
+      thresholds: of the round; they name its kind of tests.
+
+    Returns:
+      Index of the test -> share, in [0, 1].
     """
     return _shares(problem, thresholds, events=verdicts.is_failure(problem.executed))
 
@@ -85,6 +98,7 @@ def worst_tests(share_of_test: Mapping[int, float], *, threshold: float, cap: fl
     """
     offending = [test for test, share in share_of_test.items() if share > threshold]
     offending.sort(key=lambda test: (-share_of_test[test], test))
+    # Products such as 0.29 x 100 fall just short of a whole number in floating point.
     return tuple(offending[: math.floor(cap * len(share_of_test) + 1e-9)])
 
 

@@ -26,7 +26,7 @@ TAIL = 0.025
 
 
 def filterability_stage(*, min_robust_cv: float, seed: int) -> Stage:
-    """Make the stage that decides duration filterability."""
+    """Make the stage that decides duration filterability, with the arguments of `decide_filterability`."""
     return Stage(NAME, functools.partial(decide_filterability, min_robust_cv=min_robust_cv, seed=seed))
 
 
@@ -129,6 +129,10 @@ def mean_durations(problem: Problem, kinds: Collection[int]) -> np.ndarray:
 def mean_errors(problem: Problem, kinds: Collection[int]) -> np.ndarray:
     """Estimate the standard error of `mean_durations` from stored deviations and numbers of runs.
 
+    Args:
+      problem: with timings.
+      kinds: values of `TestKind`.
+
     Returns:
       float[n] for the n tests of these kinds; seconds, 0 where no deviation is known.
     """
@@ -140,6 +144,10 @@ def mean_errors(problem: Problem, kinds: Collection[int]) -> np.ndarray:
 
 def length_r(problem: Problem, kinds: Collection[int]) -> float:
     """Correlate characters (input plus output) and mean duration over the tests of some kinds.
+
+    Args:
+      problem: with timings.
+      kinds: values of `TestKind`.
 
     Returns:
       Pearson correlation in [-1, 1]; 0 where it is undefined.

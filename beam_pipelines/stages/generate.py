@@ -46,7 +46,12 @@ class GenerationCampaign:
 
 
 def generate_stage(connection: Connection, campaign: GenerationCampaign) -> Stage:
-    """Make the stage that generates the tests of a campaign."""
+    """Make the stage that generates the tests of a campaign.
+
+    Args:
+      connection: how to reach the sandbox.
+      campaign: what may be spent; its thresholds name the stage.
+    """
     return Stage(
         campaign.thresholds.stage_name("generate"),
         functools.partial(generate_tests, campaign=campaign),
@@ -133,7 +138,16 @@ def new_inputs(problem: Problem, inputs: Sequence[str]) -> list[str]:
 
 
 def verification_pool(problem: Problem, size: int, *, seed: int) -> list[int]:
-    """Draw up to `size` correct solutions that vote, as sorted indices into the problem's solutions."""
+    """Draw the correct solutions that vote.
+
+    Args:
+      problem: any problem.
+      size: of the pool at most.
+      seed: of the draw.
+
+    Returns:
+      Indices into the problem's solutions, in order.
+    """
     columns = [s for s, one in enumerate(problem.solutions) if one.label is Label.CORRECT]
     columns.sort(key=lambda s: hashlib.sha256(f"{seed}/{problem.solutions[s].id}".encode()).digest())
     return sorted(columns[:size])
@@ -180,4 +194,5 @@ def _undecided(problem: Problem, campaign: GenerationCampaign) -> list[int]:
 
 def _seed(*parts: object) -> int:
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
+    # Leaves room below 2**31 for the calls, which count up from it.
     return int.from_bytes(digest[:4], "big") % 10**9

@@ -16,7 +16,7 @@ NAME = "labels"
 
 
 def labels_stage(*, max_solutions: int, max_original_tests: int, min_incorrect: int, seed: int) -> Stage:
-    """Make the stage that requires both labels."""
+    """Make the stage that requires both labels, with the arguments of `require_both_labels`."""
     decide = functools.partial(
         require_both_labels,
         max_solutions=max_solutions,
@@ -32,8 +32,8 @@ def require_both_labels(
 ) -> Problem | Rejection:
     """Keep a problem that has correct solutions, incorrect solutions and tests.
 
-    A caller who has less time than the paper may cap solutions (of each label, chosen by the seed) and original tests
-    (the first ones: public before private before generated).
+    Caps save the time that the paper's build takes: solutions are chosen by the seed, tests are the first ones (public
+    before private before generated).
 
     Args:
       problem: as its source gives it; Python 2 programs are dropped.

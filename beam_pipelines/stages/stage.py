@@ -50,6 +50,7 @@ class Stage(beam.PTransform):
         return self._connection is not None
 
     def expand(self, input_or_inputs: beam.PCollection):
+        """Apply the decision to each problem; the result is indexed by `kept` and `rejected`."""
         step = _Apply(self._name, self._decide, self._connection)
         return input_or_inputs | f"decide {self._name}" >> beam.ParDo(step).with_outputs(REJECTED, main=KEPT)
 

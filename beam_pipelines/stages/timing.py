@@ -24,7 +24,7 @@ FIRST_ROUND = 2  # rounds 0 and 1 are the executions of generation and of its ve
 
 
 def timing_stage(connection: Connection, *, repeats: int, cap_s: float, seed: int) -> Stage:
-    """Make the stage that measures reference durations."""
+    """Make the stage that measures reference durations, with the arguments of `measure_durations`."""
     return Stage(
         NAME, functools.partial(measure_durations, repeats=repeats, cap_s=cap_s, seed=seed), connection=connection
     )

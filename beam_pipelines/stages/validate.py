@@ -14,7 +14,7 @@ NAME = "validate"
 
 
 def validate_stage(connection: Connection, *, min_correct: int, min_incorrect: int) -> Stage:
-    """Make the stage that runs the original tests again."""
+    """Make the stage that runs the original tests again, with the arguments of `validate`."""
     decide = functools.partial(validate, min_correct=min_correct, min_incorrect=min_incorrect)
     return Stage(NAME, decide, connection=connection)
 

@@ -49,7 +49,9 @@ def passes_all_tests(problem: Problem, *, tolerates_timeouts: bool = False) -> n
 
 
 def fails_a_test(problem: Problem, *, tolerates_timeouts: bool = False) -> np.ndarray:
-    """Return which solutions fail some test by their own fault; for those that neither pass nor fail nobody can tell.
+    """Return which solutions fail some test by their own fault.
+
+    A solution that a fault of the sandbox left undecided neither passes nor fails.
 
     Args:
       problem: with executions.
@@ -104,7 +106,7 @@ def solution_pass_rates(problem: Problem, *, when: str) -> dict[str, float]:
     """Return the shares of correct and of incorrect solutions that pass every test, named for the trace.
 
     App. B, "Correctness-test filtering": the pass rates before and after. Undecided solutions are left out; 0 where
-    nobody is left.
+    none is left.
 
     Args:
       problem: with executions.

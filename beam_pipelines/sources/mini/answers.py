@@ -17,6 +17,8 @@ def _integers(text: str) -> list[int]:
 
 
 def _pairs(holds: Callable[[int, int], bool]) -> Answer:
+    """Count the pairs of positions i < j whose values meet the criterion."""
+
     def answer(text: str) -> int:
         _, *a = _integers(text)
         return sum(holds(a[i], a[j]) for j in range(len(a)) for i in range(j))
@@ -25,6 +27,8 @@ def _pairs(holds: Callable[[int, int], bool]) -> Answer:
 
 
 def _segments(collect: Collect) -> Answer:
+    """Collect, over all positions i, the sum of the values from position b[i] to i."""
+
     def answer(text: str) -> int:
         n, *rest = _integers(text)
         a, b = rest[:n], rest[n:]
@@ -34,6 +38,8 @@ def _segments(collect: Collect) -> Answer:
 
 
 def _blocks(collect: Collect) -> Answer:
+    """Collect, over all starts, the number of blocks from there whose sum is at most 6000."""
+
     def answer(text: str) -> int:
         _, *a = _integers(text)
         sums_from = [list(itertools.accumulate(a[i:])) for i in range(len(a))]
@@ -43,6 +49,8 @@ def _blocks(collect: Collect) -> Answer:
 
 
 def _frequency(collect: Collect) -> Answer:
+    """Collect, over all values, how often each occurs."""
+
     def answer(text: str) -> int:
         a = text.split()[1:]
         return collect([a.count(token) for token in a])
@@ -51,6 +59,8 @@ def _frequency(collect: Collect) -> Answer:
 
 
 def _sorting(collect: Collect) -> Answer:
+    """Collect the values in ascending order."""
+
     def answer(text: str) -> int:
         _, *left = _integers(text)
         ordered = []
@@ -62,6 +72,8 @@ def _sorting(collect: Collect) -> Answer:
 
 
 def _substrings(holds: Callable[[int], bool]) -> Answer:
+    """Count the substrings whose surplus of a over b meets the criterion."""
+
     def answer(text: str) -> int:
         word = text.strip()
         parts = [word[i:j] for j in range(1, len(word) + 1) for i in range(j)]
@@ -71,6 +83,8 @@ def _substrings(holds: Callable[[int], bool]) -> Answer:
 
 
 def _subsequences(follows: Callable[[int, int], bool]) -> Answer:
+    """Find the length of the longest subsequence in which each value may follow the one before."""
+
     def answer(text: str) -> int:
         _, *a = _integers(text)
         length: list[int] = []
@@ -82,6 +96,8 @@ def _subsequences(follows: Callable[[int, int], bool]) -> Answer:
 
 
 def _tree(collect: Collect) -> Answer:
+    """Collect the depths of all nodes of a tree, that of the root being 0."""
+
     def answer(text: str) -> int:
         n, *parents = _integers(text)
         paths: dict[int, list[int]] = {0: [0]}
@@ -93,6 +109,8 @@ def _tree(collect: Collect) -> Answer:
 
 
 def _divisors(weight: Callable[[int], int]) -> Answer:
+    """Sum the weights of the divisors of all values."""
+
     def answer(text: str) -> int:
         _, *a = _integers(text)
         return sum(weight(d) for value in a for d in range(1, value + 1) if value % d == 0)
@@ -101,6 +119,8 @@ def _divisors(weight: Callable[[int], int]) -> Answer:
 
 
 def _intervals(holds: Callable[[int, int], bool]) -> Answer:
+    """Count the pairs of a start and an end that meet the criterion."""
+
     def answer(text: str) -> int:
         n, *rest = _integers(text)
         return sum(holds(start, end) for end in rest[n:] for start in rest[:n])
@@ -109,6 +129,8 @@ def _intervals(holds: Callable[[int, int], bool]) -> Answer:
 
 
 def _stack(holds: Callable[[int, int], bool]) -> Answer:
+    """Sum the distances from each value to the first later one that meets the criterion; 0 where there is none."""
+
     def answer(text: str) -> int:
         _, *a = _integers(text)
         positions = [next((j for j in range(i + 1, len(a)) if holds(a[j], a[i])), i) for i in range(len(a))]
@@ -118,6 +140,8 @@ def _stack(holds: Callable[[int, int], bool]) -> Answer:
 
 
 def _windows(collect: Collect) -> Answer:
+    """Collect the maxima of all windows of n // 2 + 1 values."""
+
     def answer(text: str) -> int:
         n, *a = _integers(text)
         k = n // 2 + 1

@@ -1,7 +1,7 @@
 """The output forms that all families share: what is printed of the integer that a program computed.
 
 A form is the second half of an instance (family, operation, form). Its phrase and its expression are the same in every
-family, so that a pair nobody trained on is still made of known parts. Pure.
+family, so that even a pair that was not trained on is made of known parts. Pure.
 """
 
 import dataclasses
