@@ -91,7 +91,10 @@ def _sft(model: PaperModel, *, tensor: int) -> ml_collections.ConfigDict:
 
 
 def sandboxed(config: ml_collections.ConfigDict) -> None:
-    """Run programs in containers: those of a published model are untrusted, also where a service gives up on one."""
+    """Make a configuration run programs in containers, in place.
+
+    Programs of a published model are untrusted, also where a service gives up on one and this machine runs it.
+    """
     config.sandbox.address = config.sandbox.fallback_backend = "docker"
 
 

@@ -40,6 +40,9 @@ VARIANTS = {RANKED: lambda config: None, "rlvr": _rlvr, "mcmo": _mcmo, "opt_only
 def get_config(variant: str = RANKED) -> ml_collections.ConfigDict:
     """Return a variant of the quickstart; all share the dataset and the SFT policy.
 
+    Args:
+      variant: key of `VARIANTS`: which environment and reward GRPO has.
+
     Raises:
       SettingsError: for an unknown variant, naming the choices.
     """
@@ -52,7 +55,11 @@ def get_config(variant: str = RANKED) -> ml_collections.ConfigDict:
 
 
 def small_job(run: str) -> ml_collections.ConfigDict:
-    """Return the main job on the embedded corpus, with its GRPO policy in `run`."""
+    """Return the main job on the embedded corpus.
+
+    Args:
+      run: directory of the runs that are this job's own, with its GRPO policy in `grpo`.
+    """
     config = default_config()
     config.data.directory = f"{ROOT}/dataset"
     # The corpus's slowest programs take 30 ms; a program that never ends should not hold a core for 10 s.

@@ -14,7 +14,10 @@ SIZES = ("whole", "quick")
 
 
 def get_config(size: str = "whole") -> ml_collections.ConfigDict:
-    """Return the settings of the simulator at one of `SIZES`.
+    """Return the settings of the simulator.
+
+    Args:
+      size: "whole", or "quick" for fewer problems, tests, references and steps.
 
     Raises:
       SettingsError: for an unknown size, naming the choices.

@@ -175,7 +175,12 @@ class RemoteLearner:
         return self._has[1], self._placement.put(codec.unflatten_like(self._like, answer.arrays))
 
     def submit(self, work: WorkItem, groups: list[Group], timings: dict[str, float]) -> None:
-        """Send the groups of an item to the start of the learner that leased it."""
+        """Send the groups of an item to the start of the learner that leased it.
+
+        Raises:
+          RestartedError: if the learner was restarted since; the groups are refused.
+          RunEndedError: after the last step.
+        """
         self._call("groups", work.run, arrays=stack_groups(groups), batch=work.batch, timings=timings)
 
     def close(self) -> None:

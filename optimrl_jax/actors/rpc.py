@@ -27,7 +27,7 @@ Handler = Callable[[codec.WireMessage], list]
 
 
 class LearnerLostError(UserError):
-    """No learner has answered for as long as the settings allow."""
+    """No learner has answered for as long as the settings allow, or the client was closed during a call."""
 
 
 class RpcServer:

@@ -23,8 +23,8 @@ def device_sets(
     """Choose the devices of each actor of this process.
 
     With two or more devices, the last `device_share` of them, at least one, is split evenly over the actors; if there
-    are more actors than those, they take turns on them. With one device, or a share of 0, the actors share devices with
-    the learner.
+    are more actors than those, they take turns on them. With one device, or a share of 0, all actors share the first
+    device with the learner.
 
     Args:
       devices: those of this process.

@@ -168,7 +168,7 @@ class TrainingLoop:
 
     Args:
       source: where groups come from; closed at the end of `run`.
-      learner: at its first step.
+      learner: newly built; its state is replaced by a restored one.
       workdir: that of the job, for checkpoints and metrics.
       settings: the recipe.
       measured_under: calibrations of the dataset's durations; a run that goes on under other ones logs a warning.

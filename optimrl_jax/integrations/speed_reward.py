@@ -208,7 +208,7 @@ class SpeedReward:
 
 
 def answer_text(completion: Completion) -> str:
-    """Return what a policy wrote: the text, or the contents of the assistant's messages, one after the other."""
+    """Return what a policy wrote: the text, or the contents of the assistant's messages, joined by newlines."""
     if isinstance(completion, str):
         return completion
     return "\n".join(str(message["content"]) for message in completion if message.get("role") == "assistant")

@@ -23,7 +23,7 @@ INSTALLED = "optimrl_jax.configs"
 
 
 def default_config() -> ml_collections.ConfigDict:
-    """Return all settings at their defaults, locked: a misspelt field raises at its line."""
+    """Return all settings at their defaults, locked: assigning to a misspelt field raises at its line."""
     return ml_collections.ConfigDict(thaw(Settings())).lock()
 
 

@@ -25,6 +25,13 @@ def exit_code(error: BaseException) -> int:
 
 
 def require(condition: bool, field: str, value: object, expected: str) -> None:
-    """Raise UserError as `field = value: expected ...` unless `condition` holds."""
+    """Raise UserError unless a condition holds.
+
+    Args:
+      condition: what has to hold.
+      field: the flag or setting at fault.
+      value: what it was given.
+      expected: what was expected, in words; the message is `field = value: expected ...`.
+    """
     if not condition:
         raise UserError(f"{field} = {value!r}: expected {expected}")

@@ -50,8 +50,7 @@ class Collective:
 
     @property
     def sent_bytes(self) -> int:
-        """Bytes that a device sends and receives in all runs: the size of the result, twice that for a sum over
-        devices."""
+        """Bytes that a device sends and receives in all runs: those of the result, or twice as many for a sum."""
         return self.times * sum(map(_array_bytes, self.arrays)) * (2 if self.kind == "all-reduce" else 1)
 
 

@@ -213,7 +213,7 @@ class Trainer:
     def step(
         self, batch: Packed, used: int, *, normalizer: float, place: multihost.PlaceBatch = multihost.from_local_shards
     ) -> dict[str, float]:
-        """Take one update and return the sums of the loss over all processes.
+        """Apply one update and return the sums of the loss over all processes.
 
         Args:
           batch: packed rows `[m, s, t]` of this process, or of all of them, see `place`.

@@ -63,6 +63,8 @@ def write_model(workdir: pathlib.Path, model: settings_lib.ModelSettings) -> Non
 def read_model(workdir: pathlib.Path) -> settings_lib.ModelSettings:
     """Read the shape of the policy that a job left.
 
+    Settings of computation that earlier versions stored beside it are ignored.
+
     Raises:
       UserError: if there is none, or its file is not JSON.
       SettingsError: if a stored value is not valid.
