@@ -41,7 +41,11 @@ SECTIONS: dict[str, Callable[[Study], Section]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Analyse the records that the flags name; returns the exit code, 2 with one line for a caller's mistake."""
+    """Analyse the records that the flags name.
+
+    Returns:
+      The exit code: 0, or 2 after one line for a caller's mistake.
+    """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     flags = _parser().parse_args(argv)
     try:
@@ -63,7 +67,21 @@ def analyze(
     baseline: str = "",
     leaderboard: str = "fresh",
 ) -> list[Study]:
-    """Write the page and all tables and figures into `output`, and return the studies that they show."""
+    """Write the page with all tables and figures.
+
+    Args:
+      records: directories that evaluations wrote.
+      output: directory of the page, made where it is missing.
+      runs: workdirs of training runs.
+      baseline: label of the policy that others are compared with; empty: the first.
+      leaderboard: a key of `LEADERBOARDS`.
+
+    Returns:
+      The studies that the page shows.
+
+    Raises:
+      UserError: for unreadable records or an unknown baseline.
+    """
     started_s = time.monotonic()
     studies = open_studies(records, leaderboard=leaderboard, baseline=baseline, runs=runs)
     parts = []

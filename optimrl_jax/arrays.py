@@ -105,9 +105,13 @@ class Execution(typing.NamedTuple):
 
     @classmethod
     def stack(cls, runs: "Iterable[MeasuredRun]") -> "Execution":
-        """Stack runs `[k]` of one problem, in order, into an execution `[r, k]` of NumPy arrays.
+        """Stack the runs of one problem, in order, into an execution `[r, k]` of NumPy arrays.
 
-        Raises ValueError without any run or where their numbers of tests differ.
+        Args:
+          runs: at least one, each `[k]`.
+
+        Raises:
+          ValueError: without any run or where their numbers of tests differ.
         """
         runs = list(runs)
         return cls(np.stack([run.status for run in runs]), np.stack([run.duration_s for run in runs]))

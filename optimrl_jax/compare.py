@@ -31,7 +31,11 @@ HUMAN_SIDE = "human"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compare what the flags name; returns the exit code, 2 with one line for a caller's mistake."""
+    """Compare what the flags name.
+
+    Returns:
+      The exit code: 0, or 2 after one line for a caller's mistake.
+    """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     flags = _parser().parse_args(argv)
     try:
@@ -43,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def compare(flags: argparse.Namespace) -> None:
-    """Select pairs, ask, vote and write what came out."""
+    """Select pairs, ask the model, vote, and write the results."""
     (study, *_) = open_studies([pathlib.Path(flags.records)])
     left = _named(study, flags.policy)
     right = None if flags.against == HUMAN_SIDE else _named(study, flags.against)
@@ -62,7 +66,16 @@ def compare(flags: argparse.Namespace) -> None:
 def classify(
     pairs: Sequence[pairwise.Pair], flags: argparse.Namespace, *, answers: pathlib.Path
 ) -> list[Classification]:
-    """Ask for `--answers` opinions of each pair, in random order of its programs, and vote."""
+    """Ask for `--answers` opinions of each pair, in random order of its programs, and vote.
+
+    Args:
+      pairs: to classify.
+      flags: of the command line.
+      answers: file that keeps every answer.
+
+    Raises:
+      UserError: where the server does not answer.
+    """
     url, _, model = flags.endpoint.partition("#")
     draw = np.random.default_rng(flags.seed)
     orders = draw.random((len(pairs), flags.answers)) < 0.5
@@ -132,7 +145,7 @@ def _row(found: Classification) -> dict[str, object]:
 
 
 def _draw(found: Sequence[Classification], path: pathlib.Path) -> None:
-    """Bars of the reasons, a colour for each winner (Figure 7)."""
+    """Draw bars of the reasons, a colour for each winner (Figure 7)."""
     classified = [one for one in found if one.category]
     names = found[0].pair.names
     caption = f"n = {len(classified)} classified of {len(found)} pairs; percent of the classified"

@@ -58,7 +58,11 @@ def with_default_policies(settings: Settings, workdir: pathlib.Path) -> Settings
 
 
 def check_evaluation(settings: Settings) -> None:
-    """Raise UserError for policies or pass@k that cannot be evaluated, before anything is sampled."""
+    """Check what can be evaluated before anything is sampled.
+
+    Raises:
+      UserError: for policies, pass@k or p_tau that do not fit, naming the setting.
+    """
     policies.check_names(settings.evaluation.policies)
     most, samples = max(settings.evaluation.ks, default=0), settings.evaluation.samples
     if not settings.evaluation.ks or most > samples:
@@ -70,7 +74,11 @@ def check_evaluation(settings: Settings) -> None:
 
 
 def load_held_out(settings: Settings) -> list[dataset.ProblemRecord]:
-    """Load the problems to evaluate on: a tests-only benchmark where one is named, else the held-out split."""
+    """Load the problems to evaluate on: a tests-only benchmark where one is named, else the held-out split.
+
+    Raises:
+      UserError: for a file or dataset that cannot be read.
+    """
     if settings.evaluation.benchmark:
         problems = benchmark.read_benchmark(settings.evaluation.benchmark)
     else:
@@ -81,7 +89,12 @@ def load_held_out(settings: Settings) -> list[dataset.ProblemRecord]:
 def reference_times(
     evaluation: records.Evaluation, settings: Settings
 ) -> tuple[leaderboards.ReferenceTimes, leaderboards.DriftFit]:
-    """Choose the reference durations to rank against, and tell how the timing pass stood to the stored ones."""
+    """Choose the reference durations to rank against, and fit how this timing pass relates to the stored ones.
+
+    Args:
+      evaluation: with the runs of the references.
+      settings: the leaderboard and the configured calibration.
+    """
     runs = records.executions_of(evaluation, records.REFERENCES)
     fresh_s = [replay.fresh_durations(p, of_problem) for p, of_problem in zip(evaluation.problems, runs, strict=True)]
     drift = replay.fit_drift(evaluation.problems, fresh_s)
@@ -93,7 +106,16 @@ def reference_times(
 def replay_policies(
     evaluation: records.Evaluation, times: leaderboards.ReferenceTimes, *, ties: str
 ) -> dict[str, Outcome]:
-    """Judge every policy's samples against the leaderboard: outcomes `[problems, samples]` by policy."""
+    """Judge every policy's samples against the leaderboard.
+
+    Args:
+      evaluation: stored problems and samples.
+      times: what to rank against.
+      ties: "first" or "average".
+
+    Returns:
+      Outcomes `[problems, samples]` by policy.
+    """
     groups = replay.group_problems(evaluation.problems, times.reference_s)
     env = replay.ranking_environment(times.gamma, ties=ties)
     outcomes = {}
@@ -104,7 +126,7 @@ def replay_policies(
 
 
 def _with_known_taus(settings: Settings, evaluation: records.Evaluation) -> Settings:
-    """Without any reference there is no leaderboard: then p100, plain correctness, is the only percentile."""
+    """Report p100 alone, plain correctness, where no problem has a reference and so there is no leaderboard."""
     if any(problem.is_usable.any() for problem in evaluation.problems):
         return settings
     _LOG.info("no problem has references: scores are of correctness alone (p100)")
@@ -162,7 +184,7 @@ def _summarize(
 
 
 def _wall_s(source: str) -> float | None:
-    """What a finished job wrote into its own summary; None where it has none."""
+    """Read the seconds that a finished job took from its own summary; None where it has none."""
     path = pathlib.Path(policies.split_source(source)[0]) / "summary.json"
     return json.loads(path.read_text()).get("wall_s") if path.exists() else None
 

@@ -26,7 +26,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the policy that the flags name; say where it lies."""
+    """Write the policy that the flags name, and print where it is."""
     flags = _parser().parse_args(list(arguments))
     directory, step = _workdir_and_step(flags.workdir)
     policy = checkpoints.load_policy(directory, step=step)

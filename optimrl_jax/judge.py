@@ -37,7 +37,7 @@ SHARES = ("correct", "fast")
 
 
 def main(job: Job) -> None:
-    """Runs and judges every program of `--programs`, and says what each earned."""
+    """Run and judge every program of `--programs`, and write what each earned."""
     started_s = time.monotonic()
     settings = job.settings
     rows = _rows(job.options["programs"])
@@ -68,7 +68,7 @@ def _lines(
     rewarder_of_run: rewarder.Rewarder,
     settings: Settings,
 ) -> list[dict[str, object]]:
-    """What each program earned, in the order of the file."""
+    """Judge each program and list what it earned, in the order of the file."""
     lines: list[dict[str, object]] = [{} for _ in rows]
     for place, record in enumerate(records):
         members = [index for index, row in enumerate(rows) if row["problem"] == record.id]
@@ -81,7 +81,7 @@ def _lines(
 
 
 def _question(attempts: Sequence[tuple[dataset.ProblemRecord, str]], settings: Settings) -> str:
-    """Names what a pass of this job times: programs, tests and measurement."""
+    """Hash what a pass of this job times: programs, tests and measurement."""
     asked = {record.id: record for record, _ in attempts}
     content = {name: evaluation_records.content_sha256(record) for name, record in asked.items()}
     question = [[(record.id, program) for record, program in attempts], content, thaw(settings.sandbox)]
@@ -89,7 +89,7 @@ def _question(attempts: Sequence[tuple[dataset.ProblemRecord, str]], settings: S
 
 
 def _rows(path: str) -> list[dict]:
-    """The lines of the file; raises UserError for the first that is none, naming it."""
+    """Read the lines of the file; raise UserError naming the first that does not fit."""
     if not path:
         raise UserError("--programs: expected a file of JSON Lines with problem and program")
     try:
@@ -114,7 +114,7 @@ def _rows(path: str) -> list[dict]:
 
 
 def _asked_for(rows: Sequence[dict], data: DataSettings) -> list[dataset.ProblemRecord]:
-    """The problems of the rows, each once; raises UserError for one that neither split has."""
+    """Load the problems of the rows, each once; raise UserError for one that neither split has."""
     splits = dict.fromkeys((data.train_split, data.test_split))
     known = {record.id: record for split in splits for record in dataset.load_records(data.directory, split)}
     for number, row in enumerate(rows, start=1):
@@ -126,7 +126,7 @@ def _asked_for(rows: Sequence[dict], data: DataSettings) -> list[dataset.Problem
 def _percentiles(
     record: dataset.ProblemRecord, runs: Sequence[execution.CandidateRun], settings: Settings
 ) -> Float[np.ndarray, " r"]:
-    """Place of each program among the stored references, 0 the fastest, under the calibration that its reward met."""
+    """Rank each program among the stored references, 0 the fastest, under the calibration that its reward met."""
     gamma = arrays.AffineMap(settings.environment.alpha, settings.environment.beta_s)
     groups = replay.group_problems([record], [record.duration_s])
     places = np.zeros(len(runs), np.float32)

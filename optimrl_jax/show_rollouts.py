@@ -47,7 +47,11 @@ ORDERS: dict[str, Callable[[Sequence[Row]], list[Row]]] = {"best": best, "worst"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the rollouts that the arguments ask for; raises UserError where there are none."""
+    """Print the rollouts that the arguments ask for.
+
+    Raises:
+      UserError: where there are none.
+    """
     parser = ArgumentParser(prog=NAME, description="Show the best, worst and oddest rollouts of a GRPO job.")
     parser.add_argument("--workdir", default="", help="workdir of the job")
     parser.add_argument("--show", default=",".join(ORDERS), help="orders, separated by commas")

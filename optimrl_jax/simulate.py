@@ -27,7 +27,13 @@ from optimrl_jax.simulator.sweep import sweep
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SweepResult:
-    """A finished sweep: curves [c, steps] over positions x, diagnostics and verdicts by name, each [c]."""
+    """A finished sweep of c configurations over a simulated run of n steps.
+
+    Attributes:
+      x: `[n]` positions of the steps in [0, 1].
+      curves: `[c, n]` pass rates.
+      columns: `[c]` diagnostics, `degenerate` and `rank`, by name.
+    """
 
     x: np.ndarray
     curves: np.ndarray
@@ -58,7 +64,15 @@ def main(job: Job) -> None:
 
 
 def load_problems(settings: ProblemSettings, *, seed: int) -> list[Problems]:
-    """Load the problems to sweep over, grouped by padded shape; UserError where a dataset gives none."""
+    """Load the problems to sweep over, grouped by padded shape.
+
+    Args:
+      settings: where they come from.
+      seed: of synthetic ones.
+
+    Raises:
+      UserError: where a dataset has no problem with usable durations, or no synthetic problem is asked for.
+    """
     if settings.source == "synthetic":
         if settings.problems == 0:
             raise UserError("problems.problems = 0: expected a positive number of synthetic problems")
@@ -72,7 +86,15 @@ def load_problems(settings: ProblemSettings, *, seed: int) -> list[Problems]:
 
 
 def simulate_runs(groups: list[Problems], settings: SimulatorSettings) -> SweepResult:
-    """Sweep all configurations and diagnose the curves of a simulated run."""
+    """Sweep all configurations and diagnose the curves of a simulated run.
+
+    Args:
+      groups: problems (`load_problems`).
+      settings: schedule, calibration, seed, and what counts as degenerate.
+
+    Raises:
+      UserError: for a window longer than the run, or problems without candidates.
+    """
     schedule = settings.schedule
     if schedule.window > schedule.steps:
         raise UserError(f"schedule.window = {schedule.window}: expected at most schedule.steps = {schedule.steps}")
@@ -96,7 +118,7 @@ def simulate_runs(groups: list[Problems], settings: SimulatorSettings) -> SweepR
 
 
 def _progress():
-    """Prints a line at every tenth of the problems."""
+    """Make a callback that prints a line at every tenth of the problems."""
     printed = 0
 
     def on_batch(done: int, total: int) -> None:

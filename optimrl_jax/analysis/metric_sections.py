@@ -101,7 +101,7 @@ def metrics(study: Study) -> Section:
 
 
 def _metrics_of(policy: PolicyRun) -> dict[str, np.ndarray]:
-    """Every metric of every sample, [b, n]."""
+    """Compute every metric of every sample, `[b, n]`."""
     shape = policy.outcome.is_valid.shape
     found = {name: np.full(shape, np.nan) for name in environment.METRICS}
     for group in policy.groups:
@@ -126,7 +126,7 @@ def _score(tests: Tests, references: References, run: Execution, alpha: float, b
 
 
 def _spread(values: np.ndarray, on: np.ndarray) -> float:
-    """Mean over problems of the deviation among their samples; nan where no problem has two."""
+    """Average over problems the deviation among their samples; nan where no problem has two."""
     deviations = [
         np.nanstd(row[is_on])
         for row, is_on in zip(values, on, strict=True)
@@ -136,6 +136,6 @@ def _spread(values: np.ndarray, on: np.ndarray) -> float:
 
 
 def _change(left: np.ndarray, right: np.ndarray, on: np.ndarray) -> float:
-    """Standard deviation of one sample's metric over two passes, pooled over samples."""
+    """Estimate the standard deviation of one sample's metric over two passes, pooled over samples."""
     difference = (left - right)[on & np.isfinite(left) & np.isfinite(right)]
     return float(np.sqrt(np.mean(difference**2) / 2)) if difference.size else float("nan")

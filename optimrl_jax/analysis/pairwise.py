@@ -31,7 +31,16 @@ DRAW_MARGIN = 0.01
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """Two correct programs of one problem and their mean seconds; `names` are who wrote them."""
+    """Two correct programs of one problem.
+
+    Attributes:
+      problem: its id.
+      statement: its text.
+      difficulty: as stored.
+      names: who wrote each program.
+      programs: their texts.
+      seconds: their mean seconds.
+    """
 
     problem: str
     statement: str
@@ -42,12 +51,19 @@ class Pair:
 
     @property
     def faster(self) -> int:
-        """0 or 1: the program that took less."""
+        """Index, 0 or 1, of the program that took less time."""
         return int(self.seconds[1] < self.seconds[0])
 
 
 class Selection(typing.NamedTuple):
-    """Pairs that differ by at least 1 %, and how many problems were left out for which reason."""
+    """The pairs to compare, and how many problems were left out for which reason.
+
+    Attributes:
+      pairs: those whose seconds differ by at least 1 %.
+      neither: problems that no side solves.
+      only_one: problems that one side alone solves.
+      ties: problems whose two programs are about equally fast.
+    """
 
     pairs: list[Pair]
     neither: int
@@ -56,7 +72,15 @@ class Selection(typing.NamedTuple):
 
 
 class PairVerdict(typing.NamedTuple):
-    """What one answer said: the faster program (0, 1, None for the same), its reasons, better complexity."""
+    """What one answer said.
+
+    Attributes:
+      faster: index of the program it calls faster; None for no difference.
+      category: a key of `CATEGORIES`.
+      kind: one of `KINDS`.
+      improves_complexity: whether the faster program has the smaller worst-case cost; None where the answer leaves it
+        open.
+    """
 
     faster: int | None
     category: str
@@ -65,7 +89,16 @@ class PairVerdict(typing.NamedTuple):
 
 
 class Classification(typing.NamedTuple):
-    """The vote of the answers that named the faster program; `category` is "" where too few did."""
+    """The vote of the answers that named the faster program.
+
+    Attributes:
+      pair: what was compared.
+      category: the most frequent one; "" where too few answers were right.
+      kind: likewise.
+      improves_complexity: likewise; None where too few were right or they leave it open.
+      answers: number of answers.
+      correct: number of those that named the faster program.
+    """
 
     pair: Pair
     category: str
@@ -76,7 +109,13 @@ class Classification(typing.NamedTuple):
 
 
 def select_pairs(study: Study, left: PolicyRun, right: PolicyRun | None) -> Selection:
-    """Pair each problem's fastest correct programs of two policies; `right` None stands for the best human."""
+    """Pair each problem's fastest correct programs of two policies.
+
+    Args:
+      study: policies on the same problems.
+      left: one policy.
+      right: the other; None stands for the best human.
+    """
     pairs, counts = [], collections.Counter()
     sides = [_best(study, policy) if policy else _best_human(study) for policy in (left, right)]
     names = (left.label, right.label if right else HUMAN)
@@ -93,7 +132,12 @@ def select_pairs(study: Study, left: PolicyRun, right: PolicyRun | None) -> Sele
 
 
 def comparison_prompt(pair: Pair, *, is_swapped: bool) -> str:
-    """Ask for the faster of two programs and the reason, without names or seconds, in either order."""
+    """Write the prompt that asks for the faster of two programs and the reason, without names or seconds.
+
+    Args:
+      pair: what is compared.
+      is_swapped: show the second program first.
+    """
     first, second = pair.programs[::-1] if is_swapped else pair.programs
     meanings = "\n".join(f"- {name}: {meaning}" for name, meaning in CATEGORIES.items())
     return (
@@ -109,7 +153,12 @@ def comparison_prompt(pair: Pair, *, is_swapped: bool) -> str:
 
 
 def read_verdict(text: str, *, is_swapped: bool) -> PairVerdict | None:
-    """Read the last JSON object of an answer that has the fields asked for; None where there is none."""
+    """Read the last JSON object of an answer that has the fields asked for; None where there is none that fits.
+
+    Args:
+      text: the answer.
+      is_swapped: whether the prompt showed the second program first.
+    """
     decoder = json.JSONDecoder()
     found = None
     for start in (place for place, letter in enumerate(text) if letter == "{"):
@@ -132,7 +181,13 @@ def read_verdict(text: str, *, is_swapped: bool) -> PairVerdict | None:
 
 
 def classify_pair(pair: Pair, verdicts: Sequence[PairVerdict | None], *, least: int) -> Classification:
-    """Vote among the answers that agree with the measured direction; fewer than `least` leave a pair unclassified."""
+    """Let the answers that agree with the measured direction vote.
+
+    Args:
+      pair: what was compared.
+      verdicts: one for each answer; None where it could not be read.
+      least: agreeing answers that a classification needs.
+    """
     agreeing = [verdict for verdict in verdicts if verdict and verdict.faster == pair.faster]
     if len(agreeing) < least:
         return Classification(pair, "", "", None, len(verdicts), len(agreeing))
@@ -143,7 +198,7 @@ def classify_pair(pair: Pair, verdicts: Sequence[PairVerdict | None], *, least: 
 
 
 def _most(values: Sequence[typing.Any]) -> typing.Any:
-    """The most frequent value; the first of those in order of appearance."""
+    """Find the most frequent value, the first of those in order of appearance."""
     return collections.Counter(values).most_common(1)[0][0]
 
 

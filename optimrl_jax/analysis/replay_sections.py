@@ -137,7 +137,7 @@ def _heatmap_figure(
 
 
 def _sweep(study: Study, points: dict[str, AffineMap], taus: tuple[float, ...]) -> dict[str, np.ndarray]:
-    """{p_tau: [policies, points]} in percent, over stored durations."""
+    """Compute {p_tau: `[policies, points]`} in percent, over stored durations."""
     found = []
     for policy in study.policies:
         groups = [_stored(study, group) for group in policy.groups]
@@ -147,7 +147,7 @@ def _sweep(study: Study, points: dict[str, AffineMap], taus: tuple[float, ...]) 
 
 
 def _stored(study: Study, group: ProblemGroup) -> ProblemGroup:
-    """The group with the durations of the dataset, whatever leaderboard the study ranks against."""
+    """Give a group the durations of the dataset, whatever leaderboard the study ranks against."""
     duration_s = np.zeros_like(group.references.duration_s)
     for row, index in enumerate(group.index):
         problem = study.problems[index]

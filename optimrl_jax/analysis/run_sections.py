@@ -166,7 +166,11 @@ def lengths(study: Study) -> Section:
 
 
 def read_metrics(run: pathlib.Path) -> list[Row]:
-    """Read the logged steps of a training run; empty where there are none. A line cut by a kill is left out."""
+    """Read the logged steps of a training run; empty where there are none. A line cut by a kill is left out.
+
+    Args:
+      run: workdir of the job.
+    """
     path = run / "metrics.jsonl"
     rows = []
     for line in path.read_text().splitlines() if path.exists() else ():
@@ -178,7 +182,7 @@ def read_metrics(run: pathlib.Path) -> list[Row]:
 
 
 def _hours_at(run: pathlib.Path, steps: list[int]) -> list[float]:
-    """Wall-clock hours of a run at each step, by the seconds that its steps logged; nan where it logged none."""
+    """Sum the wall-clock hours of a run up to each step, by the seconds that its steps logged; nan without any."""
     rows = read_metrics(run)
     seconds = [sum(row.get(name) or 0.0 for name in TIMES) for row in rows]
     if not sum(seconds):
@@ -187,7 +191,7 @@ def _hours_at(run: pathlib.Path, steps: list[int]) -> list[float]:
 
 
 def _equal_time(rows: list[Row]) -> list[Row]:
-    """The last checkpoint of each run within the wall-clock time of the run that took the least."""
+    """Find the last checkpoint of each run within the wall-clock time of the run that took the least."""
     runs = {row["run"] for row in rows}
     known = [row for row in rows if np.isfinite(row["wall_hours"])]
     if {row["run"] for row in known} != runs or len(runs) < 2:

@@ -74,7 +74,15 @@ def profiles(study: Study) -> Section:
 
 
 def recipe_spread(study: Study, tau: float) -> TrainingSpread | None:
-    """Pool launches of equal recipes at their last step; None where no recipe was launched twice."""
+    """Pool launches of equal recipes at their last step.
+
+    Args:
+      study: whose policies know their recipe and seed.
+      tau: percent, of p_tau.
+
+    Returns:
+      The spread of pass@1 as a share; None where no recipe was launched twice.
+    """
     launches: dict[str, dict[object, PolicyRun]] = {}
     for policy in study.policies:
         if policy.facts.get("recipe"):
@@ -109,7 +117,7 @@ def known_ks(policy: PolicyRun) -> Sequence[int]:
 
 
 def pass_percent(policy: PolicyRun, tau: float) -> float:
-    """Compute mean pass@1 at p_tau, percent."""
+    """Compute the mean pass@1 of a policy at p_tau, in percent; nan where no problem has a valid sample."""
     return 100 * float(mean_score(pass_at_tau(policy.outcome, k=1, tau=tau)))
 
 

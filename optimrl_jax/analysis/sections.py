@@ -11,7 +11,13 @@ Row = dict[str, typing.Any]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TableOf:
-    """A table: rows of equal columns, and a caption that says n and units."""
+    """A table of rows with equal columns.
+
+    Attributes:
+      name: of its files.
+      caption: says n and units.
+      rows: values by column.
+    """
 
     name: str
     caption: str
@@ -20,7 +26,13 @@ class TableOf:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FigureOf:
-    """A figure under the name of its file, and a sentence that says what it shows, n, and what bars and bands are."""
+    """A figure.
+
+    Attributes:
+      name: of its file.
+      caption: says what it shows, n, and what bars and bands are.
+      figure: as drawn.
+    """
 
     name: str
     caption: str
@@ -29,7 +41,15 @@ class FigureOf:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Section:
-    """A section of the page; `missing` says why there is nothing to show, and what would fill it."""
+    """A section of the page.
+
+    Attributes:
+      title: its heading.
+      text: what it is about, in a sentence or two.
+      tables: below the figures.
+      figures: below the text.
+      missing: why there is nothing to show, and what would fill it; empty where there is something.
+    """
 
     title: str
     text: str
@@ -39,5 +59,5 @@ class Section:
 
 
 def absent(title: str, text: str, missing: str) -> Section:
-    """Make a section that says what would fill it."""
+    """Make a section that has nothing to show and says what would fill it."""
     return Section(title, text, missing=missing)

@@ -190,7 +190,7 @@ def _win_row(found: WinRate) -> Row:
 
 
 def _bands(problems: Iterable[StoredProblem], key: Key) -> dict[str, np.ndarray]:
-    """Which problems have each value of `key`, bool[b], values in order."""
+    """Mark the problems that have each value of `key`, bool`[b]`, values in order."""
     values = np.array([key(problem) or "-" for problem in problems])
     return {str(value): values == value for value in sorted(set(values), key=lambda text: (len(text), text))}
 
@@ -216,7 +216,7 @@ def _difficulty_bars(study: Study, bands: dict[str, np.ndarray]) -> FigureOf:
 
 
 def _radar(study: Study, bands: dict[str, np.ndarray]) -> FigureOf:
-    """Rings over the checkpoints of runs, or over policies where no run has several."""
+    """Draw rings over the checkpoints of runs, or over policies where no run has several."""
     runs = {run: members for run, members in checkpoints_by_run(study).items() if len(members) > 1}
     rings = [(f"{p.label}", p) for members in runs.values() for p in members] or [(p.label, p) for p in study.policies]
     tau = min(study.taus)

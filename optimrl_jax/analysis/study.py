@@ -70,7 +70,7 @@ class Study:
 
     @property
     def baseline(self) -> PolicyRun:
-        """The policy that others are compared with."""
+        """The policy that the others are compared with."""
         return self.policies[0]
 
     @property
@@ -90,12 +90,15 @@ def open_studies(
 
     Args:
       directories: what evaluations wrote.
-      leaderboard: a name of `leaderboards.LEADERBOARDS`.
+      leaderboard: a key of `leaderboards.LEADERBOARDS`.
       baseline: label of the policy that others are compared with; empty: the first.
       runs: workdirs of training runs.
 
     Returns:
-      Studies in order of their first directory. Raises UserError for unreadable records or an unknown baseline.
+      Studies in order of their first directory.
+
+    Raises:
+      UserError: for unreadable records or an unknown baseline.
     """
     by_content: dict[tuple[str, ...], list[tuple[pathlib.Path, records.Evaluation]]] = {}
     for directory in directories:
@@ -167,7 +170,15 @@ def _short(directory: pathlib.Path) -> str:
 
 
 def mean_seconds(study: Study, policy: PolicyRun) -> np.ndarray:
-    """Average each sample's seconds over optimization tests, `[b, n]`; over all tests where a problem has none."""
+    """Average each sample's seconds over optimization tests; over all tests where a problem has none.
+
+    Args:
+      study: its problems say which tests count.
+      policy: one of its policies.
+
+    Returns:
+      `[b, n]` seconds.
+    """
     return np.stack([_mean_on(problem, own) for problem, own in zip(study.problems, policy.executions, strict=True)])
 
 

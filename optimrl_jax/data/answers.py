@@ -36,10 +36,10 @@ class CodeBlock(typing.NamedTuple):
     """A block of code in a text.
 
     Attributes:
-      tag: the first word behind its opening fence, in lower case; empty where there is none.
+      tag: the first word after its opening fence, in lower case; empty where there is none.
       code: its lines, without the indentation of its fence.
       start: first line of the block in the text, that of its fence.
-      end: the line behind the block.
+      end: the line after the block.
     """
 
     tag: str
@@ -79,7 +79,7 @@ def program_of(completion: str, *, prompt: str | None = None, language: str = "p
 
 
 def _answer(text: str, *, is_thinking: bool) -> str | None:
-    """Return what stands behind the reasoning, None where the reasoning did not end and nothing stands before it."""
+    """Return what follows the reasoning; None where the reasoning did not end and no answer precedes it."""
     answer = ""
     for _ in range(MAX_TAGS):
         if is_thinking:
@@ -140,14 +140,14 @@ def _parser() -> markdown_it.MarkdownIt:
 
 
 def _fenced(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the first line of each fenced block and the line behind it, by the rules of CommonMark."""
+    """Yield the first line of each fenced block and the line after it, by the rules of CommonMark."""
     for token in _parser().parse("\n".join(lines)):
         if token.type == "fence" and token.map:
             yield token.map[0], token.map[1]
 
 
 def _with_fences_apart(text: str) -> str:
-    """Put a fence with a language that stands behind words, outside of blocks, on a line of its own."""
+    """Put a fence with a language that follows words, outside of blocks, on a line of its own."""
     for _ in range(MAX_REPAIRS):
         lines = text.split("\n")
         behind = {number: parts for number, line in enumerate(lines) if (parts := _words_and_fence(line))}
@@ -163,7 +163,7 @@ def _with_fences_apart(text: str) -> str:
 
 
 def _words_and_fence(line: str) -> tuple[str, str] | None:
-    """Split a line that ends with a fence and a language behind words; None for any other."""
+    """Split a line that ends with words, a fence and a language; None for any other."""
     head, fence, tag = line.rstrip().rpartition("```")
     words = head.rstrip("`")
     if not fence or "`" in words or not words.strip() or not LANGUAGE.fullmatch(tag):
@@ -174,7 +174,7 @@ def _words_and_fence(line: str) -> tuple[str, str] | None:
 def _block(lines: Sequence[str], start: int, opening: re.Match[str], last: int) -> CodeBlock:
     """Read the block that opens at `start`; `last` is where CommonMark has it end.
 
-    The block ends earlier where another one opens or a fence closes it with words behind, and later where CommonMark
+    The block ends earlier where another one opens or a closing fence is followed by words, and later where CommonMark
     takes a line of a Python string for the closing fence.
     """
     info = opening["info"].split()
@@ -199,14 +199,14 @@ def _block(lines: Sequence[str], start: int, opening: re.Match[str], last: int) 
 
 
 def _outdented(lines: Sequence[str], indent: str) -> str:
-    """Join lines without the indentation that their fence has; they may have less."""
+    """Join lines after removing the indentation of their fence; lines may have less."""
     outdented = (re.sub(rf"^[ \t]{{1,{len(indent)}}}", "", line) if indent else line for line in lines)
     code = "\n".join(outdented)
     return code if not code or code.endswith("\n") else code + "\n"
 
 
 def _has_open_string(code: str) -> bool:
-    """Say whether Python code ends within a string of several lines."""
+    """Say whether Python code ends inside a multi-line string."""
     if "'''" not in code and '"""' not in code:
         return False
     lines = iter(code.splitlines(keepends=True))
@@ -221,6 +221,6 @@ def _has_open_string(code: str) -> bool:
 
 
 def _breaks_off(answer: str, block: CodeBlock) -> bool:
-    """Say whether words behind the last block end within a sentence."""
+    """Say whether the words after the last block end in the middle of a sentence."""
     after = "\n".join(_with_fences_apart(answer).split("\n")[block.end :]).strip()
     return bool(after) and (after[-1].isalnum() or after[-1] in ",;-")

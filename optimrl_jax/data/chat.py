@@ -118,7 +118,7 @@ def chat_template_of(config: Mapping[str, typing.Any], jinja: str | None = None)
 
 
 def end_of_turn(template: ChatTemplate) -> str:
-    """Return the text with which the template closes an assistant's turn; the `eos_token` where that is nothing.
+    """Return the text with which the template closes an assistant's turn, or the `eos_token` where it adds nothing.
 
     Base models name another `eos_token` than the one that ends a turn.
     """
@@ -181,7 +181,7 @@ def trained_spans(template: ChatTemplate, messages: Sequence[Message]) -> list[t
 
 
 def _split_after_end(answer: str, end: str) -> tuple[str, str]:
-    """Split an answer after its end token, before the line break or so that a template puts behind it."""
+    """Split an answer after its end token, before the line breaks that a template may put after it."""
     stripped = answer.rstrip()
     return (stripped, answer[len(stripped) :]) if end and stripped.endswith(end) else (answer, "")
 

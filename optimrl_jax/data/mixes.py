@@ -123,7 +123,7 @@ def open_mix(mix: Sequence[tuple[str, float]]) -> list[ConversationFile]:
 
 
 class _Encoding:
-    """A file whose examples come out encoded; what the encoder refuses is told with its place."""
+    """A file whose examples come encoded; an error of the encoder names the place of the example."""
 
     def __init__(self, file: ConversationFile, encode: Callable[[list[chat.Message]], chat.EncodedExample]) -> None:
         self._file, self._encode = file, encode
@@ -152,7 +152,7 @@ def stream_mix(
     Args:
       opened: the files (`open_mix`).
       weights: one positive number for each.
-      encode: turns messages into an example; a ValueError of it becomes a UserError that names the place.
+      encode: turns messages into an example; its ValueErrors become UserErrors that name the place.
       seed: of the order.
       part: (i, n) takes every n-th example from the i-th on: one of n processes that share a mix.
 

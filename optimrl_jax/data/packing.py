@@ -141,11 +141,11 @@ def pack_sequences(
       row_tokens: tokens of a row.
       micro_rows: rows of a microbatch.
       microbatches: microbatches of the result, whether or not they are needed.
-      groups: which sequences share a prefix; without it none do. A group that a row cannot hold has its prefix in each
-        row that holds some of its members.
+      groups: which sequences share a prefix; None: no two do. A group too large for one row is split, and each of its
+        rows repeats the prefix.
 
     Returns:
-      The packed sequences, and how many microbatches hold any of them; the rest is padding.
+      The packed sequences, and how many leading microbatches hold any of them; the rest is padding.
 
     Raises:
       ValueError: where the sequences do not fit.
@@ -192,7 +192,7 @@ def _length(segment: PrefixGroup, lengths: Sequence[int]) -> int:
 
 
 def _spans(segment: PrefixGroup, lengths: Sequence[int]) -> Iterator[tuple[int, int, slice]]:
-    """Yield number of the suffix, sequence and tokens of it, in the order in which they stand in the row."""
+    """Yield suffix number, sequence number and token span of each part, in the order of the row."""
     yield 0, segment.members[0], slice(0, segment.shared)
     for suffix, index in enumerate(segment.members, start=1):
         yield suffix, index, slice(segment.shared, lengths[index])

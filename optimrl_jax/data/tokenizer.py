@@ -130,7 +130,11 @@ def load_tokenizer(directory: pathlib.Path) -> Tokenizer:
     """Read `tokenizer.json`: trained here, or published with weights or a chat template.
 
     `special_tokens.json` beside it says which tokens are `pad`, `end` and `program`. Without it, a template in
-    `tokenizer_config.json` makes it that of a chat model, and without that `FOREIGN` knows the usual tokens.
+    `tokenizer_config.json` makes it that of a chat model; without either, the special tokens are looked up in
+    `FOREIGN`.
+
+    Args:
+      directory: that holds the files.
 
     Raises:
       UserError: where there is no tokenizer, or none with what is needed.
@@ -176,7 +180,7 @@ def adopt_tokenizer(model: tokenizers.Tokenizer, *, source: str, roles: Sequence
     """Adopt any tokenizer of the library.
 
     Args:
-      model: padding and truncation of it are switched off.
+      model: its padding and truncation are switched off.
       source: what messages call it.
       roles: its special tokens as (pad, end, program); None looks for a row of `FOREIGN` that fits.
 

@@ -20,7 +20,7 @@ def keep_all(tests: Tests, references: References, limit: float, *, aggregate: s
 
 
 def keep_fast(tests: Tests, references: References, limit: float, *, aggregate: str) -> Bool[Array, " k"]:
-    """Keep tests whose references' aggregate duration is below `limit` seconds: F_abs; without references none."""
+    """Keep tests whose references take less than `limit` seconds in aggregate: F_abs; drop those without references."""
     return references.is_usable.any(axis=-1) & (aggregate_duration(references, aggregate) < limit)
 
 

@@ -169,12 +169,12 @@ def positions(board: Board, candidate_s: Float[Array, "r k"], mean: Mean, *, tie
 
 
 def _bits(k: int, h: int) -> int:
-    """Bits after the point such that neither a scaled position nor a sum times the tests overflows 32 bits."""
+    """Choose the bits after the point: neither a scaled position nor a sum times the tests may overflow 32 bits."""
     return max(0, min(30 - 2 * (k - 1).bit_length(), 29 - h.bit_length()))
 
 
 def _participants(is_usable: Array) -> Array:
-    """Count the usable references of each test, `[k, 1]`: with the candidate, the number of places is one more."""
+    """Count the usable references of each test, `[k, 1]`, as 1 where there are none."""
     return jnp.maximum(is_usable.sum(axis=-1, keepdims=True), 1)
 
 

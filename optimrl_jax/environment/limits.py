@@ -28,7 +28,7 @@ def fixed_limit(references: References, limit: float, *, bound: str) -> Float[Ar
 
 
 def percentile_limit(references: References, limit: float, *, bound: str) -> Float[Array, " k"]:
-    """Set max(1e-3 s, the `limit`-th percentile of the references of the test) (App. D.2)."""
+    """Set the `limit`-th percentile of the test's references, at least 1 ms (App. D.2)."""
     count = references.is_usable.sum(axis=-1)
     limit_s = percentile(ordered(references.duration_s), count, limit)
     return jnp.where(count > 0, jnp.maximum(SHORTEST_S, limit_s), jnp.nan)
@@ -37,8 +37,8 @@ def percentile_limit(references: References, limit: float, *, bound: str) -> Flo
 def leaderboard_limit(references: References, limit: float, *, bound: str) -> Float[Array, " k"]:
     """Set what the best `limit` percent of references, by mean per-test rank, needed on each test.
 
-    App. D.2, "Ranked-reference timeout environments": ceil(limit * n / 100) references are kept, at least
-    one; among equal mean ranks the earlier ones.
+    App. D.2, "Ranked-reference timeout environments": ceil(limit * n / 100) references are kept, at least one; among
+    equal mean ranks the earlier ones.
 
     Args:
       references: `[k, h]` calibrated, unusable outside the retained tests.

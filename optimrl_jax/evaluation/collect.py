@@ -32,6 +32,11 @@ def collect_evaluation(
 
     The question is the content of policies, problems and settings of the measurement: a dataset that was rebuilt, a
     policy that was trained further, or another sandbox is a new evaluation, and the log says so.
+
+    Args:
+      settings: `evaluation`, `sandbox`, `data`, `grpo.temperature` and the seed.
+      problems: to evaluate on, in the order of all results.
+      output: an existing directory for records, answers of servers and the store of the timing pass.
     """
     named = {name: policies.policy_facts(source) for name, source in settings.evaluation.policies}
     question = _question(settings, problems, named)
@@ -74,7 +79,7 @@ def _hash(value: object) -> str:
 def _programs(
     settings: Settings, problems: Sequence[ProblemRecord], output: pathlib.Path
 ) -> dict[str, list[list[SampledProgram]]]:
-    """Programs to time, by policy and problem: n samples of each policy, and the references themselves."""
+    """Gather the programs to time, by policy and problem: n samples of each policy, and the references themselves."""
     programs = {
         records.REFERENCES: [[SampledProgram(text) for text in problem.reference_program] for problem in problems]
     }

@@ -23,7 +23,14 @@ LONGEST_PAUSE_S = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """One completion to ask for; `number` tells questions of equal text apart."""
+    """One completion to ask for.
+
+    Attributes:
+      text: what the user says.
+      number: tells questions of equal text apart.
+      temperature: of sampling.
+      tokens: length of the answer, at most.
+    """
 
     text: str
     number: int = 0
@@ -38,7 +45,13 @@ class Question:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What the server said: the text, its length in tokens (-1 unknown), and whether it was cut at the limit."""
+    """What the server said.
+
+    Attributes:
+      text: the completion.
+      tokens: its length; -1 where the server does not tell.
+      is_cut: it was cut at the limit of the question.
+    """
 
     text: str
     tokens: int = -1
@@ -46,7 +59,11 @@ class Answer:
 
 
 class AnswerStore:
-    """Answers by question in a JSON Lines file that only grows; a line cut by a kill is dropped."""
+    """The answers by question, in a JSON Lines file that only grows; a line cut by a kill is dropped.
+
+    Args:
+      path: of the file, made with the first answer.
+    """
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path, self._lock = path, threading.Lock()
@@ -63,11 +80,11 @@ class AnswerStore:
             path.write_text("".join(f"{line}\n" for line in whole))
 
     def get(self, question: Question) -> Answer | None:
-        """Look up the answer to exactly this question."""
+        """Look up the answer to exactly this question; None where there is none yet."""
         return self._answers.get(question.sha256)
 
     def put(self, question: Question, answer: Answer) -> None:
-        """Keep an answer on disk before anybody sees it."""
+        """Write an answer to disk, then make it available; safe to call from several threads."""
         line = json.dumps({"question": question.sha256, "answer": dataclasses.asdict(answer)})
         with self._lock, self._path.open("a") as file:
             file.write(f"{line}\n")
@@ -80,10 +97,11 @@ class PolicyEndpoint:
     Args:
       url: base address, such as http://127.0.0.1:8080/v1.
       model: name that requests give.
-      key: bearer token; empty: none.
       store: file of answers.
-      requests: asked for at the same time.
+      key: bearer token; empty: none.
+      requests: number of requests in flight at the same time.
       attempts: tries of one question, with growing pauses, before the job gives up.
+      timeout_s: seconds of one try, at most.
       sleep: waits that many seconds.
     """
 
@@ -107,7 +125,15 @@ class PolicyEndpoint:
     def ask(
         self, questions: Sequence[Question], *, on_answer: Callable[[int], None] = lambda done: None
     ) -> list[Answer]:
-        """Answer every question, in order; stored ones at once. Raises UserError where the server does not."""
+        """Answer every question, in order; stored answers are not asked for again.
+
+        Args:
+          questions: distinct ones; give equal texts different numbers.
+          on_answer: called with the number of answers so far, from several threads.
+
+        Raises:
+          UserError: where the server refuses a question or fails at every attempt.
+        """
         done = [0]
 
         def answer(question: Question) -> Answer:
@@ -150,7 +176,7 @@ class PolicyEndpoint:
         raise UserError(f"{self._client.base_url}: expected completions of {self._model!r} ({reason})")
 
     def _pause(self, response: httpx.Response) -> None:
-        """Wait as long as a server that limits its rate asks for."""
+        """Wait as long as a server that limits its rate asks for, up to a minute."""
         wish = response.headers.get("retry-after", "")
         if wish.replace(".", "", 1).isdigit():
             self._sleep(min(LONGEST_PAUSE_S, float(wish)))

@@ -10,10 +10,22 @@ from scipy import stats
 def bootstrap_interval(
     values: np.ndarray, *, resamples: int, seed: int, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Bootstrap the percentile interval of the mean of `values` [b]: `resamples` draws of b problems with replacement.
+    """Compute the bootstrap percentile interval of a mean over problems.
 
     The same seed draws the same problems, so that intervals of paired differences are paired. One value gives an
-    interval of width 0. Raises ValueError for an empty array or a confidence outside (0, 1).
+    interval of width 0.
+
+    Args:
+      values: `[b]` one score for each problem.
+      resamples: draws of `b` problems with replacement.
+      seed: of the draws.
+      confidence: share of the draws inside the interval.
+
+    Returns:
+      Lower and upper end, in the unit of `values`.
+
+    Raises:
+      ValueError: for an array that is empty or not 1-d, or a confidence outside (0, 1).
     """
     values = np.asarray(values, float)
     if values.ndim != 1 or values.size == 0:
@@ -27,9 +39,12 @@ def bootstrap_interval(
 
 
 class TrainingSpread(typing.NamedTuple):
-    """How far one run's score may lie from its recipe's mean: 95 % (or `confidence`) half width, in the scores' unit.
+    """How far one run's score may lie from its recipe's mean.
 
-    `deviation` is the pooled standard deviation and `freedom` its degrees of freedom.
+    Attributes:
+      half_width: of the interval at the confidence asked for, in the scores' unit.
+      deviation: pooled standard deviation, in the same unit.
+      freedom: its degrees of freedom.
     """
 
     half_width: float
@@ -38,10 +53,17 @@ class TrainingSpread(typing.NamedTuple):
 
 
 def training_spread(launches: Sequence[np.ndarray], *, confidence: float = 0.95) -> TrainingSpread:
-    """Pool repeated launches of several recipes into one spread (Table 7); scores [launches] for each recipe.
+    """Pool repeated launches of several recipes into one spread (Table 7).
 
     s^2 = sum of squared deviations from each recipe's own mean / sum of (launches - 1); the half width is s times
-    Student's quantile. A recipe launched once adds nothing. Raises ValueError if no recipe was launched twice.
+    Student's quantile. A recipe launched once adds nothing.
+
+    Args:
+      launches: `[launches]` scores of each recipe.
+      confidence: of the interval.
+
+    Raises:
+      ValueError: where no recipe was launched twice, or for a confidence outside (0, 1).
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence = {confidence}: expected a share in (0, 1)")
@@ -55,8 +77,12 @@ def training_spread(launches: Sequence[np.ndarray], *, confidence: float = 0.95)
 
 
 def difference_half_width(training: float, *, test: float = 0.0) -> float:
-    """Half width for the difference of two single runs: sqrt(2) times that of one, `test` added in variance (Table 7).
+    """Compute the half width for the difference of two single runs (Table 7).
 
-    `test` is the half width from resampling problems; 0 where both runs face one fixed test set.
+    It is sqrt(2) times that of one run, with the half width from problems added in quadrature.
+
+    Args:
+      training: half width of one run (`TrainingSpread.half_width`).
+      test: half width from resampling problems; 0 where both runs face one fixed test set.
     """
     return float(np.hypot(np.sqrt(2) * training, test))

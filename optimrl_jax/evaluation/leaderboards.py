@@ -19,13 +19,13 @@ FEWEST_PAIRS = 3
 
 @dataclasses.dataclass(frozen=True)
 class DriftFit:
-    """How fresh reference durations stand against stored ones.
+    """How fresh reference durations relate to stored ones.
 
     Attributes:
-      map: fresh = map(stored), the identity with fewer than 3 pairs; all figures are nan then.
-      spearman: rank correlation of all pairs.
-      relative_rmse: root mean square of (predicted - fresh) / fresh.
-      pairs: cells that succeeded both times.
+      map: fresh = map(stored); the identity with fewer than 3 pairs, when all figures are nan.
+      spearman: rank correlation of all pairs, in [-1, 1].
+      relative_rmse: root mean square of (predicted - fresh) / fresh, without unit.
+      pairs: number of cells that succeeded both times.
     """
 
     map: AffineMap
@@ -35,16 +35,29 @@ class DriftFit:
 
 
 class ReferenceTimes(typing.NamedTuple):
-    """Seconds to rank against, `[k, h]` of each problem, and the calibration that an environment applies to them."""
+    """What candidates are ranked against.
+
+    Attributes:
+      reference_s: `[k, h]` seconds of each problem.
+      gamma: the calibration that an environment applies to them.
+    """
 
     reference_s: list[np.ndarray]
     gamma: AffineMap
 
 
 def fit_affine(stored_s: np.ndarray, fresh_s: np.ndarray) -> DriftFit:
-    """Fit an affine map from stored to fresh seconds by ordinary least squares (App. C.7), 1-d arrays of equal length.
+    """Fit an affine map from stored to fresh seconds by ordinary least squares (App. C.7).
 
-    The estimator of `sandbox.calibrate`: one map between two clocks wherever it was fitted.
+    The same estimator as `sandbox.calibrate`, so that a map between two clocks means the same wherever it was fitted.
+    With fewer than three pairs, or equal stored seconds, the map is the identity and the figures are nan.
+
+    Args:
+      stored_s: `[n]` seconds.
+      fresh_s: `[n]` seconds of the same cells.
+
+    Raises:
+      ValueError: for arrays that are not 1-d or differ in length.
     """
     if stored_s.shape != fresh_s.shape or stored_s.ndim != 1:
         raise ValueError(f"stored {stored_s.shape}, fresh {fresh_s.shape}: expected two 1-d arrays of equal length")
@@ -63,7 +76,15 @@ def fit_affine(stored_s: np.ndarray, fresh_s: np.ndarray) -> DriftFit:
 
 
 def spearman_rho(left: np.ndarray, right: np.ndarray) -> float:
-    """Correlate ranks, in [-1, 1] with average ranks for ties; nan where one side does not vary."""
+    """Correlate the ranks of two samples.
+
+    Args:
+      left: `[n]` values.
+      right: `[n]` values.
+
+    Returns:
+      Spearman's rho in [-1, 1], with average ranks for ties; nan where one side does not vary.
+    """
     if min(np.size(left), np.size(right)) < 2 or min(np.ptp(values) for values in (left, right)) == 0:
         return float("nan")
     return float(stats.spearmanr(left, right).statistic)
@@ -86,7 +107,7 @@ def mapped_leaderboard(
 def fresh_leaderboard(
     stored_s: list[np.ndarray], fresh_s: list[np.ndarray], drift: DriftFit, gamma: AffineMap
 ) -> ReferenceTimes:
-    """Rank against durations of the same timing pass; a cell that was not measured again is stored seconds, mapped."""
+    """Rank against the durations of this timing pass; cells not measured again have stored seconds, mapped."""
     pairs = zip(stored_s, fresh_s, strict=True)
     return ReferenceTimes([np.where(np.isfinite(new), new, drift.map(old)) for old, new in pairs], AffineMap())
 

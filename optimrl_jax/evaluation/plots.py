@@ -13,7 +13,14 @@ from optimrl_jax.evaluation.scores import Scores
 
 
 def pass_bars(path: pathlib.Path, scores: Mapping[str, Scores], *, k: int, problems: int) -> None:
-    """Draw bars of pass@k at each p_tau, a colour for each policy, with intervals over `problems` problems."""
+    """Draw bars of pass@k at each p_tau, a colour for each policy, with 95 % intervals over problems.
+
+    Args:
+      path: of the PNG file.
+      scores: of each policy (`scores.pass_scores`).
+      k: of pass@k.
+      problems: number of problems, for the caption.
+    """
     figure = style.new_figure(caption=f"n = {problems} held-out problems; whiskers: 95 % bootstrap over problems")
     axes = figure.subplots()
     width = 0.8 / max(1, len(scores))
@@ -45,10 +52,14 @@ def pass_bars(path: pathlib.Path, scores: Mapping[str, Scores], *, k: int, probl
 def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path, *, series: Mapping[str, str], window: int) -> None:
     """Draw training metrics over optimizer steps, raw (thin) and as a trailing moving average (thick).
 
-    A reward lies in [-1, 1] and has a panel of its own beside the shares in [0, 1].
+    A reward lies in [-1, 1] and has a panel of its own beside the shares in [0, 1]. No file is written where the job
+    logged none of the metrics.
 
-    `series` maps a metric's name in the job's metrics.jsonl to its label; those that the job did not log are left out,
-    and no file is written where it logged none of them.
+    Args:
+      path: of the PNG file.
+      metrics_file: `metrics.jsonl` of the job.
+      series: label of each metric, by its name in that file; those that were not logged are left out.
+      window: steps of the moving average.
     """
     rows = [json.loads(line) for line in metrics_file.read_text().splitlines() if line.strip()]
     series = {name: label for name, label in series.items() if any(row.get(name) is not None for row in rows)}
@@ -74,7 +85,15 @@ def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path, *, series: Ma
 
 
 def moving_average(points: Sequence[float] | np.ndarray, *, window: int) -> np.ndarray:
-    """Average over the last `window` finite values at each position (fewer at the start)."""
+    """Average over the last `window` finite values at each position (fewer at the start).
+
+    Args:
+      points: `[n]` values; those that are not finite are skipped.
+      window: positions of the average.
+
+    Returns:
+      `[n]`; 0 where the window holds no finite value.
+    """
     values = np.asarray(points, float)
     finite = np.isfinite(values)
     totals = np.cumsum(np.concatenate([[0.0], np.where(finite, values, 0.0)]))
@@ -85,7 +104,13 @@ def moving_average(points: Sequence[float] | np.ndarray, *, window: int) -> np.n
 
 
 def pass_table(scores: Mapping[str, Scores], gains: Mapping[str, Scores], *, title: str) -> Table:
-    """Tabulate one row for each (policy, k), one column for each p_tau: mean with its 95 % interval, in percent."""
+    """Tabulate one row for each (policy, k), one column for each p_tau: the mean with its 95 % interval, in percent.
+
+    Args:
+      scores: of each policy; at least one.
+      gains: paired differences by name, shown with their sign.
+      title: of the table.
+    """
     first = next(iter(scores.values()))
     taus = list(next(iter(first.values())))
     table = Table(title=title, caption="percent of problems, 95 % bootstrap interval over problems; gains are paired")

@@ -25,7 +25,11 @@ RECIPE = ("data", "environment", "reward", "noise", "sandbox", "grpo")
 
 
 def split_source(source: str) -> tuple[str, int | None]:
-    """Split `WORKDIR@STEP` into workdir and step; raises UserError for a step that is no number."""
+    """Split `WORKDIR@STEP` into workdir and step; the step is None where there is none.
+
+    Raises:
+      UserError: for a step that is not a number.
+    """
     if source.startswith(("http://", "https://")) or "@" not in pathlib.PurePath(source).name:
         return source, None
     path, _, step = source.rpartition("@")
@@ -35,7 +39,10 @@ def split_source(source: str) -> tuple[str, int | None]:
 
 
 def policy_facts(source: str) -> dict[str, typing.Any]:
-    """Tell where a policy comes from, without loading it: what records keep and what tells that it has changed.
+    """Describe where a policy comes from, without loading it: what records keep, and what shows that it has changed.
+
+    Args:
+      source: where the policy is, as in `evaluation.policies`.
 
     Returns:
       {"source", "step", "written" (ns, of a checkpoint), "seed", "recipe", "wall_s"}, None where it has none.
@@ -57,9 +64,19 @@ def policy_facts(source: str) -> dict[str, typing.Any]:
 def sample_programs(
     source: str, statements: Sequence[str], settings: Settings, *, answers: pathlib.Path
 ) -> list[list[SampledProgram]]:
-    """Sample `evaluation.samples` programs for each statement from the policy of that source.
+    """Sample `evaluation.samples` programs for each statement from one policy.
 
-    `answers` keeps what a server said, so that a killed job does not ask again.
+    Args:
+      source: where the policy is, as in `evaluation.policies`.
+      statements: of the problems.
+      settings: number of samples, seed, temperature, and lengths of `data`.
+      answers: file that keeps what a server said, so that a killed job does not ask again.
+
+    Returns:
+      The programs of each statement, in order.
+
+    Raises:
+      UserError: for a policy that cannot be read or a server that does not answer.
     """
     samples = settings.evaluation.samples
     if source.startswith(("http://", "https://")):
@@ -95,7 +112,7 @@ def _from_server(
 
 
 def measurement_facts(settings: Settings) -> dict[str, typing.Any]:
-    """Tell what decides measured seconds and sampled programs, for the key of stored records."""
+    """Collect what decides measured seconds and sampled programs, for the key of stored records."""
     return {
         "samples": settings.evaluation.samples,
         "seed": settings.seed,
@@ -107,7 +124,11 @@ def measurement_facts(settings: Settings) -> dict[str, typing.Any]:
 
 
 def check_names(policies: Sequence[tuple[str, str]]) -> None:
-    """Raise UserError unless there are policies under different names, none of them that of the references."""
+    """Check the names of policies.
+
+    Raises:
+      UserError: where there is no policy, a name is used twice, or one is called "references".
+    """
     if not policies:
         raise UserError("evaluation.policies = (): expected at least one (name, policy) pair")
     names = [name for name, _ in policies]

@@ -66,9 +66,9 @@ class SampleRecord:
       problem_id: of the problem.
       sample: number of the program, from 0.
       program: its text.
-      status: int8[k] values of `Status`, in stored test order.
-      duration_s: float32[k] measured seconds.
-      tokens: length of the completion; -1 where nobody counted.
+      status: int8`[k]` values of `Status`, in stored test order.
+      duration_s: float32`[k]` measured seconds.
+      tokens: length of the completion; -1 where it is not known.
       is_cut: the completion filled its room without ending.
     """
 
@@ -84,11 +84,13 @@ class SampleRecord:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StoredProblem:
-    """What an analysis needs of a problem; shapes as in `data.dataset.ProblemRecord`, `k` tests by `h` references.
+    """What an analysis needs of a problem, `k` tests by `h` references.
+
+    Fields that are not listed mean what they mean in `data.dataset.ProblemRecord`.
 
     Attributes:
-      sha256: of tests, checker, limits and reference programs (`content_sha256`).
-      characters: int32[k] of input and expected output together.
+      sha256: hash of what decides verdicts and places (`content_sha256`).
+      characters: int32`[k]` of input and expected output together.
     """
 
     id: str
@@ -109,12 +111,12 @@ class StoredProblem:
 
     @property
     def is_usable(self) -> np.ndarray:
-        """bool[k, h]: cells with a recorded run, timeouts included."""
+        """bool`[k, h]`: cells with a recorded run, timeouts included."""
         return np.isin(self.status, (Status.SUCCESS, Status.TIMEOUT))
 
     @property
     def is_optimization(self) -> np.ndarray:
-        """bool[k]: the tests whose seconds count."""
+        """bool`[k]`: the tests whose seconds count."""
         return np.asarray(self.test_kind) == TestKind.OPTIMIZATION
 
 
@@ -156,13 +158,27 @@ def stored_problem(record: ProblemRecord) -> StoredProblem:
 
 
 def write_evaluation(directory: pathlib.Path, evaluation: Evaluation) -> None:
-    """Write problems and samples; the samples, which carry the facts, last and atomically."""
+    """Write problems, then samples with the facts; each file atomically.
+
+    Samples come last: where they are, the problems are too.
+
+    Args:
+      directory: exists already; older records in it are replaced.
+      evaluation: what to store.
+    """
     _write(directory / PROBLEMS, PROBLEM_SCHEMA, evaluation.problems, {})
     _write(directory / RECORDS, SAMPLE_SCHEMA, evaluation.samples, evaluation.facts)
 
 
 def read_evaluation(directory: pathlib.Path) -> Evaluation:
-    """Read a directory of records; raises UserError where there are none."""
+    """Read a directory of records.
+
+    Args:
+      directory: that `write_evaluation` wrote to.
+
+    Raises:
+      UserError: where there are none, or they cannot be read.
+    """
     table = _read(directory / RECORDS, SAMPLE_SCHEMA)
     samples = [
         SampleRecord(
@@ -176,7 +192,11 @@ def read_evaluation(directory: pathlib.Path) -> Evaluation:
 
 
 def stored_facts(directory: pathlib.Path) -> dict[str, typing.Any]:
-    """Read the facts of stored records alone; empty where there are none yet."""
+    """Read the facts of stored records alone; empty where there are none yet.
+
+    Raises:
+      UserError: for a file that is not one of records.
+    """
     path = directory / RECORDS
     if not path.exists():
         return {}
@@ -223,9 +243,17 @@ def _unreadable(path: pathlib.Path, error: Exception) -> UserError:
 
 
 def executions_of(evaluation: Evaluation, policy: str) -> list[Execution]:
-    """Stack the runs of one policy, `[n, k]` of each problem, in the order of the evaluation's problems.
+    """Stack the runs of one policy, problem by problem.
 
-    Raises UserError where a problem has no sample of the policy, unless it has no references and they are asked for.
+    Args:
+      evaluation: stored problems and samples.
+      policy: its name, or `REFERENCES`.
+
+    Returns:
+      `[n, k]` of each problem, in the order of the evaluation's problems and of the samples' numbers.
+
+    Raises:
+      UserError: where a problem has no sample of the policy; references of a problem without any are `[0, k]`.
     """
     by_problem: dict[str, list[SampleRecord]] = {problem.id: [] for problem in evaluation.problems}
     for sample in evaluation.samples:

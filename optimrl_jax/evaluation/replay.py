@@ -38,6 +38,9 @@ def group_problems(problems: Sequence[padding.Record], reference_s: Sequence[np.
     Args:
       problems: in the order of all results.
       reference_s: `[k, h]` seconds of each problem's leaderboard (`leaderboards`).
+
+    Returns:
+      At most `MOST_SHAPES` groups, in order of shape, that together hold every problem once.
     """
     sizes = [problem.duration_s.shape for problem in problems]
     shapes = padding.bounded_shapes(sizes, most=MOST_SHAPES) if sizes else []
@@ -60,7 +63,7 @@ def judge_groups(
     Args:
       envs: of any families; equal structures are judged together.
       groups: all problems (`group_problems`).
-      executions: `[n, k]` of each problem, equally many samples `n` everywhere.
+      executions: `[n, k]` of each problem, at least one, with equally many samples `n` everywhere.
 
     Returns:
       NumPy arrays `[environments, problems, n]` in the order of the arguments.
@@ -79,7 +82,7 @@ def judge_groups(
 
 @jax.jit
 def _judge_group(envs: environment.Environment, tests: Tests, references: References, execution: Execution) -> Outcome:
-    """Outcomes [g, environments, n]; one problem at a time bounds the memory."""
+    """Compute outcomes `[g, environments, n]`; taking one problem at a time bounds the memory."""
     judge = jax.vmap(environment.judge, in_axes=(0, None, None, None))
     return jax.lax.map(lambda problem: judge(envs, *problem), (tests, references, execution))
 
@@ -87,7 +90,7 @@ def _judge_group(envs: environment.Environment, tests: Tests, references: Refere
 def _stack_environments(
     envs: Sequence[environment.Environment],
 ) -> list[tuple[np.ndarray, environment.Environment]]:
-    """(places, environments of one structure with stacked numbers) of each structure."""
+    """Group environments by structure: (places, environments with stacked numbers) of each."""
     by_structure: dict[object, list[int]] = {}
     for place, env in enumerate(envs):
         by_structure.setdefault(jax.tree.structure(env), []).append(place)
@@ -107,14 +110,14 @@ def _stack(parts: Sequence[typing.Any]) -> typing.Any:
 
 
 def fresh_durations(problem: padding.Record, runs: Execution) -> np.ndarray:
-    """Collect reference durations of this timing pass, `[k, h]` seconds.
+    """Collect the reference durations of this timing pass.
 
     Args:
       problem: with `h` references on `k` tests.
       runs: `[h, k]` the references as candidates, in stored order.
 
     Returns:
-      nan where a reference neither succeeded nor timed out.
+      `[k, h]` seconds; nan where a reference neither succeeded nor timed out, or its stored cell is unusable.
     """
     is_measured = np.isin(runs.status, (Status.SUCCESS, Status.TIMEOUT)).T
     return np.where(is_measured & problem.is_usable, runs.duration_s.T, np.nan)
@@ -138,5 +141,10 @@ def fit_drift(problems: Sequence[padding.Record], fresh_s: Sequence[np.ndarray])
 
 
 def ranking_environment(gamma: AffineMap, *, ties: str = "first") -> environment.Environment:
-    """Build the environment whose q is the paper's p_tau: exact leaderboard percentile under a calibration."""
+    """Build the environment whose q is the paper's p_tau: exact leaderboard percentile under a calibration.
+
+    Args:
+      gamma: calibration of the reference seconds.
+      ties: "first" or "average".
+    """
     return environment.build("qp_ranked", ties=ties, alpha=gamma.slope, beta_s=gamma.offset_s)

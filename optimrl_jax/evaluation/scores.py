@@ -25,7 +25,10 @@ def pass_at_k(n: np.ndarray, m: np.ndarray, k: int) -> np.ndarray:
       k: programs drawn.
 
     Returns:
-      Values in [0, 1], elementwise. Raises ValueError unless 1 <= k <= n and 0 <= m <= n everywhere.
+      Values in [0, 1], elementwise.
+
+    Raises:
+      ValueError: unless 1 <= k <= n and 0 <= m <= n everywhere.
     """
     n, m = np.broadcast_arrays(np.asarray(n, np.int64), np.asarray(m, np.int64))
     if not (k >= 1 and (k <= n).all()):
@@ -41,7 +44,18 @@ def pass_at_k(n: np.ndarray, m: np.ndarray, k: int) -> np.ndarray:
 def counts_at_tau(c_strict: Array, q_qp: Array, tau: float) -> np.ndarray:
     """Mark the samples that count at p_tau: strictly correct and, below tau = 100, q_QP <= tau/100 (sec. 4).
 
-    p100 asks for nothing but correctness. A margin of 1e-6 forgives float32. Raises ValueError unless 0 < tau <= 100.
+    p100 asks for nothing but correctness. A margin of 1e-6 forgives float32.
+
+    Args:
+      c_strict: `[*r]` strict correctness, positive where it holds.
+      q_qp: `[*r]` leaderboard percentile in [0, 1].
+      tau: percent.
+
+    Returns:
+      bool`[*r]`.
+
+    Raises:
+      ValueError: unless 0 < tau <= 100.
     """
     check_tau(tau)
     is_correct = np.asarray(c_strict) > 0
@@ -49,9 +63,15 @@ def counts_at_tau(c_strict: Array, q_qp: Array, tau: float) -> np.ndarray:
 
 
 def pass_per_problem(is_passing: Array, is_valid: Array, k: int) -> np.ndarray:
-    """Compute unbiased pass@k of each problem, `[..., b]`, from samples `[..., b, n]`.
+    """Compute unbiased pass@k of each problem; faulted samples take no part.
 
-    Faulted samples do not take part; a problem with fewer than k valid samples is nan.
+    Args:
+      is_passing: `[..., b, n]` samples that count as solved.
+      is_valid: `[..., b, n]` samples without a fault.
+      k: of pass@k.
+
+    Returns:
+      `[..., b]` in [0, 1]; nan for a problem with fewer than k valid samples.
     """
     counts = np.broadcast_to(np.asarray(is_valid), np.shape(is_passing))
     n, m = counts.sum(axis=-1), (np.asarray(is_passing) & counts).sum(axis=-1)
@@ -59,7 +79,16 @@ def pass_per_problem(is_passing: Array, is_valid: Array, k: int) -> np.ndarray:
 
 
 def pass_at_tau(outcome: Outcome, *, k: int, tau: float) -> np.ndarray:
-    """Compute unbiased pass@k at p_tau of each problem, `[..., b]` in [0, 1], from outcomes `[..., b, n]` (Eq. 1)."""
+    """Compute unbiased pass@k at p_tau of each problem (Eq. 1).
+
+    Args:
+      outcome: `[..., b, n]` under the ranking environment.
+      k: of pass@k.
+      tau: percent.
+
+    Returns:
+      `[..., b]` in [0, 1]; nan for a problem with fewer than k valid samples.
+    """
     return pass_per_problem(counts_at_tau(outcome.c_strict, outcome.q, tau), outcome.is_valid, k)
 
 
@@ -90,7 +119,16 @@ def pass_scores(outcome: Outcome, *, ks: Sequence[int], taus: Sequence[float], r
 
 
 def interval_of(values: np.ndarray, *, resamples: int, seed: int) -> dict[str, float]:
-    """Average the finite values with their 95 % bootstrap interval over problems; nan where there are none."""
+    """Average the finite values, with a 95 % bootstrap interval over problems.
+
+    Args:
+      values: `[b]` one score for each problem.
+      resamples: of the bootstrap.
+      seed: of its draws.
+
+    Returns:
+      {"mean", "low", "high"}; nan where no value is finite.
+    """
     finite = values[np.isfinite(values)]
     if finite.size == 0:
         return {"mean": float("nan"), "low": float("nan"), "high": float("nan")}
@@ -101,7 +139,16 @@ def interval_of(values: np.ndarray, *, resamples: int, seed: int) -> dict[str, f
 def paired_gains(
     base: Outcome, other: Outcome, *, ks: Sequence[int], taus: Sequence[float], resamples: int, seed: int
 ) -> Scores:
-    """Tabulate the paired difference `other - base` of each score, with intervals over the same problems."""
+    """Tabulate the paired difference `other - base` of each score, with intervals over the same problems.
+
+    Args:
+      base: `[b, n]` of the baseline.
+      other: `[b, n]` on the same problems.
+      ks: of pass@k.
+      taus: percentiles in (0, 100].
+      resamples: of the bootstrap.
+      seed: of its draws.
+    """
     return {
         f"pass@{k}": {
             f"p{tau:g}": interval_of(
@@ -114,7 +161,12 @@ def paired_gains(
 
 
 def mean_and_interval(scores: Mapping[str, Scores], *, k: int) -> tuple[dict, dict]:
-    """Split {policy: scores} into {policy: {p_tau: mean}} and {policy: {p_tau: [low, high]}} for one k."""
+    """Split scores into {policy: {p_tau: mean}} and {policy: {p_tau: [low, high]}} for one k.
+
+    Args:
+      scores: of each policy (`pass_scores`).
+      k: one that they hold.
+    """
     rows = {policy: of_policy[f"pass@{k}"] for policy, of_policy in scores.items()}
     means = {policy: {tau: cell["mean"] for tau, cell in row.items()} for policy, row in rows.items()}
     intervals = {

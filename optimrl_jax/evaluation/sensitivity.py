@@ -16,7 +16,15 @@ from optimrl_jax.evaluation.scores import mean_score, pass_at_tau
 def calibration_line(
     prefix: str, *, start: tuple[float, float], stop: tuple[float, float], count: int, first: int
 ) -> dict[str, AffineMap]:
-    """Space `count` calibrations Gamma evenly from `start` to `stop` (alpha, beta in s), numbered from `first`."""
+    """Space calibrations Gamma evenly along a line.
+
+    Args:
+      prefix: of their names.
+      start: (alpha, beta in seconds) of the first.
+      stop: likewise of the last.
+      count: how many there are.
+      first: number of the first, as its name has it.
+    """
     points = np.linspace(start, stop, count)
     return {f"{prefix}{first + index}": AffineMap(float(a), float(b)) for index, (a, b) in enumerate(points)}
 
@@ -56,20 +64,36 @@ def calibrated_scores(
 
 
 class CalibrationSeparation(typing.NamedTuple):
-    """Of a score matrix [reward calibrations, scoring calibrations]: `reward_spread` is max - min over rewards at each
-    scoring point, `scoring_drop` first minus last scoring point of each reward; both in the scores' unit."""
+    """How far a score matrix `[reward calibrations, scoring calibrations]` varies along each axis, in the scores' unit.
+
+    Attributes:
+      reward_spread: `[scoring calibrations]` max - min over rewards at each scoring point.
+      scoring_drop: `[reward calibrations]` first minus last scoring point of each reward.
+    """
 
     reward_spread: np.ndarray
     scoring_drop: np.ndarray
 
 
 def calibration_separation(scores: np.ndarray) -> CalibrationSeparation:
-    """Tell which of the two axes moves a score: the calibration of training or the one of scoring."""
+    """Measure which of two axes moves a score: the calibration of training or the one of scoring.
+
+    Args:
+      scores: `[reward calibrations, scoring calibrations]`.
+    """
     scores = np.asarray(scores, float)
     return CalibrationSeparation(np.ptp(scores, axis=0), scores[:, 0] - scores[:, -1])
 
 
 def relative_gain(scores: np.ndarray, baseline: np.ndarray) -> np.ndarray:
-    """Compute score / baseline - 1, elementwise; nan where the baseline is 0."""
+    """Compute score / baseline - 1, elementwise.
+
+    Args:
+      scores: any shape.
+      baseline: in the same unit, broadcast against them.
+
+    Returns:
+      Gains without unit; nan where the baseline is 0.
+    """
     scores, baseline = np.broadcast_arrays(np.asarray(scores, float), np.asarray(baseline, float))
     return np.divide(scores, baseline, out=np.full(scores.shape, np.nan), where=baseline != 0) - 1

@@ -26,7 +26,13 @@ def marker(index: int) -> str:
 
 
 def new_figure(width: float = 6.4, height: float = 3.8, *, caption: str = "") -> Figure:
-    """Make a figure of that size in inches, with a caption that says n and what bars and bands are."""
+    """Make a figure.
+
+    Args:
+      width: inches.
+      height: inches.
+      caption: says n and what bars and bands are.
+    """
     figure = Figure(figsize=(width, height), layout="constrained")
     if caption:
         figure.supxlabel(caption, fontsize=8, color="0.35")
@@ -34,12 +40,21 @@ def new_figure(width: float = 6.4, height: float = 3.8, *, caption: str = "") ->
 
 
 def whiskers(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Turn intervals into the lengths that error bars take, `[2, n]`: never negative, whatever rounding says."""
+    """Turn intervals into the lengths that error bars take: never negative, whatever rounding says.
+
+    Args:
+      mean: `[n]`.
+      low: `[n]` lower ends.
+      high: `[n]` upper ends.
+
+    Returns:
+      `[2, n]` lengths below and above the mean.
+    """
     return np.maximum(0, np.stack([np.subtract(mean, low), np.subtract(high, mean)]))
 
 
 def show_legend(axes: Axes, *, columns: int = 1) -> None:
-    """Draw a small legend beside the data, where it hides nothing."""
+    """Draw a small legend beside the data, where it hides nothing; none where nothing has a label."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
         axes.legend(
@@ -48,7 +63,14 @@ def show_legend(axes: Axes, *, columns: int = 1) -> None:
 
 
 def label_ticks(axes: Axes, *, x: Sequence[str] = (), y: Sequence[str] = (), size: int = 7) -> None:
-    """Put texts at the whole numbers of an axis."""
+    """Put texts at the whole numbers of an axis.
+
+    Args:
+      axes: to label.
+      x: texts from 0 on; empty leaves the axis as it is.
+      y: likewise.
+      size: of the font, points.
+    """
     if x:
         axes.set_xticks(range(len(x)), x, fontsize=size, rotation=45 if max(map(len, x)) > 6 else 0, ha="center")
     if y:

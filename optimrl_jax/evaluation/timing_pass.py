@@ -26,8 +26,8 @@ class TimingPass:
     Attributes:
       id: names it in records.
       begun: UTC time at which it began, ISO 8601.
-      question: hash of what it times; a pass goes on only under the same question.
-      directory: where its store lies.
+      question: hash of what it times; a pass is resumed only under the same question.
+      directory: that holds its store.
     """
 
     id: str
@@ -37,14 +37,18 @@ class TimingPass:
 
     @property
     def store(self) -> str:
-        """File of the answers of this pass."""
+        """Path of the file that keeps the answers of this pass."""
         return str(self.directory / f"pass-{self.id}.sqlite")
 
 
 def enter_pass(directory: pathlib.Path, question: str) -> TimingPass:
-    """Go on with the unfinished pass of this question, or begin a new one.
+    """Resume the unfinished pass of this question, or begin a new one.
 
     An unfinished pass of another question is dropped with its answers: they are of other programs, tests or settings.
+
+    Args:
+      directory: of the job; holds the pass while it is unfinished.
+      question: hash of what is timed.
     """
     unfinished = _read(directory)
     if unfinished and unfinished.question == question:

@@ -20,7 +20,13 @@ DECILES = (*families.PERCENTS, 100.0)
 
 @dataclasses.dataclass(frozen=True)
 class Evaluator:
-    """One column: an environment used to judge, under the family that it belongs to and its parameter as text."""
+    """One column of the heatmap.
+
+    Attributes:
+      family: name of the family that it belongs to.
+      parameter: its setting, as text.
+      env: the environment that judges.
+    """
 
     family: str
     parameter: str
@@ -88,28 +94,55 @@ def transfer_matrix(
 
 
 def columns_near_worst(matrix: np.ndarray, *, places: int = 5) -> np.ndarray:
-    """Count the columns in which each policy is among the last `places` policies, int[policies] (sec. 5)."""
+    """Count the columns in which each policy is among the last `places` policies (sec. 5).
+
+    Args:
+      matrix: `[policies, columns]` scores.
+      places: from the end.
+
+    Returns:
+      int`[policies]`.
+    """
     position = np.argsort(np.argsort(matrix, axis=0, kind="stable"), axis=0)
     return (position < places).sum(axis=1)
 
 
 def columns_near_best(matrix: np.ndarray, *, points: float) -> np.ndarray:
-    """Count the columns in which each policy is within `points` of the best one, int[policies] (sec. 5)."""
+    """Count the columns in which each policy is within `points` of the best one (sec. 5).
+
+    Args:
+      matrix: `[policies, columns]` scores.
+      points: in the unit of the scores.
+
+    Returns:
+      int`[policies]`.
+    """
     return (matrix >= matrix.max(axis=0) - points - 1e-9).sum(axis=1)
 
 
 def discrimination(matrix: np.ndarray) -> tuple[float, float]:
-    """Measure (spread between policies, averaged over columns; span over columns, averaged over policies).
+    """Measure how well columns separate policies and how far they span easy to hard (sec. 5).
 
-    A good evaluator has both: it separates policies at one setting and covers easy to hard over its settings (sec. 5).
+    A good evaluator does both: it separates policies at one setting and covers easy to hard over its settings.
+
+    Args:
+      matrix: `[policies, columns]` scores.
+
+    Returns:
+      The spread between policies, averaged over columns, and the span over columns, averaged over policies.
     """
     return float(np.ptp(matrix, axis=0).mean()), float(np.ptp(matrix, axis=1).mean())
 
 
 def leaderboard_agreement(left: np.ndarray, right: np.ndarray) -> float:
-    """Correlate two families' leaderboards: policies by their mean over each family's columns.
+    """Correlate the leaderboards of two families: policies by their mean over each family's columns.
 
-    nan where one side does not tell the policies apart.
+    Args:
+      left: `[policies, columns]` scores under one family.
+      right: likewise under the other.
+
+    Returns:
+      Spearman's rho; nan where one side does not tell the policies apart.
     """
     means = [block.mean(axis=1) for block in (left, right)]
     return spearman_rho(*means)

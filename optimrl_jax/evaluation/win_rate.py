@@ -36,10 +36,17 @@ def win_rate(
 ) -> WinRate:
     """Count how often the policy's picked sample is faster than the baseline's, over problems that both solve.
 
-    Seconds [b, n] are one number a sample, such as its mean over tests; `is_passing` [b, n] says which samples count;
-    the two sides may have different n. `pick` is "fastest" (WR_b) or "median" (WR_m: the passing sample in the middle
-    of the order of speed, the faster one of two). Problems whose two picks differ by at most `draw_margin` of the
-    slower one are draws. Raises ValueError for another pick or a shape that does not fit.
+    Args:
+      seconds: `[b, n]` one number for each sample, such as its mean over tests.
+      is_passing: `[b, n]` samples that count.
+      baseline_seconds: `[b, m]` of the baseline, on the same problems.
+      baseline_is_passing: `[b, m]`.
+      pick: "fastest" (WR_b), or "median" (WR_m: the passing sample in the middle of the order of speed, the faster one
+        of two).
+      draw_margin: problems whose two picks differ by at most this share of the slower one are draws.
+
+    Raises:
+      ValueError: for another pick or a shape that does not fit.
     """
     if pick not in PICKS:
         raise ValueError(f"pick = {pick!r}: expected one of {', '.join(PICKS)}")
@@ -56,7 +63,7 @@ def win_rate(
 
 
 def _picked(seconds: np.ndarray, is_passing: np.ndarray, pick: str) -> np.ndarray:
-    """Seconds of the picked passing sample of each problem, [b]; +inf where none passes."""
+    """Find the seconds of the picked passing sample of each problem, `[b]`; +inf where none passes."""
     seconds, is_passing = np.asarray(seconds, float), np.asarray(is_passing, bool)
     if seconds.shape != is_passing.shape or seconds.ndim != 2:
         raise ValueError(f"seconds {seconds.shape}, is_passing {is_passing.shape}: expected two equal shapes [b, n]")

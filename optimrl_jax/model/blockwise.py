@@ -132,7 +132,7 @@ class _Grads(typing.NamedTuple):
 
 
 def _backward(block: int, kept: tuple, grad: Float[Array, "s m g t d"]) -> tuple:
-    """Visit the keys of each block of queries once more; keys and values gather their gradients in float32."""
+    """Visit the keys of each block of queries again; the gradients of keys and values are summed in float32."""
     query, key, value, layout, window, summed, log_total = kept
     along = jnp.sum(grad.astype(jnp.float32) * summed.astype(jnp.float32), axis=-1)
 

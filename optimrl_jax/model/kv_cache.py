@@ -18,7 +18,7 @@ class KeyValue(typing.NamedTuple):
     """Keys (rotated) and values of one layer, each laid out for the product that reads it.
 
     Attributes:
-      key: `[s, kv_heads, head_width, columns]`, behind a layer axis where there is one.
+      key: `[s, kv_heads, head_width, columns]`, after a layer axis where there is one.
       value: `[s, kv_heads, columns, head_width]`, likewise.
     """
 

@@ -26,7 +26,7 @@ DONE = "data: [DONE]\n\n"
 def create_policy_app(
     engine: Engine, *, name: str, key: str = "", weights: WeightReceiver | None = None
 ) -> fastapi.FastAPI:
-    """Return the service of one policy.
+    """Build the web service of one policy.
 
     Args:
       engine: answers the requests.
@@ -92,7 +92,7 @@ def _answer(
 
 
 class _Answer:
-    """The choices of one request, on their way."""
+    """The choices of one request while they are being sampled."""
 
     def __init__(
         self, engine: Engine, request: SamplingFields, prompts: Sequence[np.ndarray], *, form: ChoiceForm, name: str
@@ -109,7 +109,7 @@ class _Answer:
         self._stops = [*request.stops(), *engine.data.stop]
 
     def whole(self) -> dict:
-        """Return the answer once all of it is there."""
+        """Wait for all choices and return the answer."""
         found = [choices.join_pieces(self._pieces(completion)) for completion in self._completions]
         listed = [self._choice(piece, index, self._form.whole(piece.text)) for index, piece in enumerate(found)]
         if self._request.return_token_ids:
@@ -147,7 +147,7 @@ class _Answer:
 
 
 def _interleave_pieces(streams: Sequence[Iterator[Piece]]) -> Iterator[tuple[Piece, int, bool]]:
-    """Yield the pieces of several completions in turn, each with its number and whether it is the first of it."""
+    """Yield the pieces of several completions in turn, each with its number and whether it is its first piece."""
     left = dict(enumerate(streams))
     is_first = set(left)
     try:

@@ -16,11 +16,11 @@ from optimrl_jax.serving.text_stream import TextStream
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """Text that has become sure, the tokens since the piece before, and why the completion ended, if it has.
+    """Text that will not change any more, with its tokens.
 
     Attributes:
-      text: may be empty.
-      tokens: those that were sampled for it.
+      text: what became final since the previous piece; may be empty.
+      tokens: those sampled since then.
       reason: "stop" or "length" in the last piece, None before.
     """
 
@@ -30,7 +30,15 @@ class Piece:
 
 
 def pieces(completion: Completion, tokenizer: Tokenizer, stops: Sequence[str]) -> Iterator[Piece]:
-    """Yield a completion piece by piece; give its slot back once a stop text ends it or nobody reads on."""
+    """Yield a completion piece by piece, as its tokens come.
+
+    Its slot is given back once a stop text ends it, or once the caller stops iterating.
+
+    Args:
+      completion: under way.
+      tokenizer: of the policy.
+      stops: texts that end it and are no part of it.
+    """
     stream = TextStream(tokenizer.decode, stops)
     reason = "length"
     try:
@@ -50,7 +58,11 @@ def pieces(completion: Completion, tokenizer: Tokenizer, stops: Sequence[str]) -
 
 
 def join_pieces(parts: Iterator[Piece]) -> Piece:
-    """Return all of a completion as one piece."""
+    """Join all pieces of a completion into one.
+
+    Args:
+      parts: at least one piece, as `pieces` yields them.
+    """
     everything = list(parts)
     tokens = [token for part in everything for token in part.tokens]
     return Piece("".join(part.text for part in everything), tokens, everything[-1].reason)
@@ -87,7 +99,17 @@ def choice(
     returns_ids: bool,
     content: dict,
 ) -> dict[str, typing.Any]:
-    """Return a choice, or a part of one, as the protocol has it; `content` is what `form` makes of its text."""
+    """Build a choice, or a part of one, as the protocol has it.
+
+    Args:
+      form: of the kind of request.
+      piece: text and tokens.
+      index: number of the choice.
+      tokenizer: spells out tokens.
+      alternatives: likely tokens listed beside each one; None leaves log-probabilities out.
+      returns_ids: list the token ids as well.
+      content: the fields that `form` makes of the text.
+    """
     fields: dict[str, typing.Any] = {"index": index, **content, "finish_reason": piece.reason, "logprobs": None}
     if alternatives is not None:
         fields["logprobs"] = form.log_probs(piece.tokens, alternatives, lambda token: token_text(tokenizer, token))

@@ -50,13 +50,13 @@ class CompletionRequest:
 
 @dataclasses.dataclass(frozen=True)
 class SampledToken:
-    """One token of a completion, with what came close.
+    """One token of a completion, with the likeliest alternatives.
 
     Attributes:
       token: its id.
       log_prob: at the temperature of the request.
       alternatives: (id, log-probability) of the likeliest tokens, best first.
-      is_end: the end token.
+      is_end: it is the end token.
       version: of the weights under which the completion began.
     """
 
@@ -68,7 +68,13 @@ class SampledToken:
 
 
 class Completion:
-    """The tokens of one request, as they come; may be cancelled."""
+    """The tokens of one request: iterate over them as they come.
+
+    A failure of the engine is raised from the iterator.
+
+    Args:
+      request: what was asked for.
+    """
 
     def __init__(self, request: CompletionRequest) -> None:
         self.request = request
@@ -84,11 +90,11 @@ class Completion:
             yield token
 
     def put(self, token: SampledToken | Exception | None) -> None:
-        """Hand over a token, a failure, or None for the end."""
+        """Deliver a token, a failure, or None for the end; called by the engine alone."""
         self._tokens.put(token)
 
     def cancel(self) -> None:
-        """Give the slot back at the next block: nobody reads on."""
+        """Ask for the slot back at the next block; the remaining tokens are not sampled."""
         self.is_cancelled = True
 
 
@@ -119,7 +125,7 @@ class Engine:
 
     @property
     def network(self) -> Network:
-        """Shape of the policy: new weights have to fit it."""
+        """Shape of the policy, which new weights have to fit."""
         return self._network
 
     @property
@@ -128,7 +134,13 @@ class Engine:
         return self._version
 
     def encode_messages(self, messages: Sequence[chat.Message]) -> np.ndarray:
-        """Return the prompt of a conversation: the model's own template, or for others the texts and the marker.
+        """Encode a conversation as a prompt: in the model's own template, or else its texts and the program marker.
+
+        Args:
+          messages: with `role` and `content`, in order.
+
+        Returns:
+          int32`[p]` token ids.
 
         Raises:
           ValueError: where it is longer than `data.prompt_tokens`, or the template refuses it.
@@ -139,7 +151,14 @@ class Engine:
         return self.require_room(prompts.encode_prompt(self.tokenizer, texts))
 
     def require_room(self, prompt: np.ndarray) -> np.ndarray:
-        """Return the prompt; raise ValueError where it is empty, too long, or names no token."""
+        """Return the prompt unchanged where it can be answered.
+
+        Args:
+          prompt: int32`[p]` token ids.
+
+        Raises:
+          ValueError: where it is empty, too long, or holds an id that is no token.
+        """
         if not 1 <= len(prompt) <= self.data.prompt_tokens:
             raise ValueError(f"prompt of {len(prompt)} tokens: expected 1 to {self.data.prompt_tokens}")
         if not 0 <= prompt.min() <= prompt.max() < self._network.vocabulary:
@@ -147,17 +166,26 @@ class Engine:
         return prompt
 
     def submit(self, request: CompletionRequest) -> Completion:
-        """Return the completion whose tokens will come."""
+        """Queue a request and return its completion at once; safe to call from any thread.
+
+        Args:
+          request: with a prompt that `require_room` accepts.
+        """
         completion = Completion(request)
         self._inbox.put(completion)
         return completion
 
     def update_weights(self, params: decoder.Params, version: int) -> None:
-        """Take over new weights, of the same shape, before the next block."""
+        """Replace the weights before the next block; safe to call from any thread.
+
+        Args:
+          params: of the same shape.
+          version: what completions that begin from then on report.
+        """
         self._inbox.put((params, version))
 
     def close(self) -> None:
-        """Answer what was asked, then end the thread."""
+        """Finish the requests that were submitted, then end the thread."""
         self._inbox.put(None)
         self._thread.join()
 

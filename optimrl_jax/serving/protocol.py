@@ -22,7 +22,12 @@ Stops = str | Annotated[list[str], pydantic.Field(max_length=MAX_STOPS)] | None
 
 
 class TextPart(pydantic.BaseModel):
-    """A part of a message; only texts can be read."""
+    """A part of a message; only texts can be read.
+
+    Attributes:
+      type: "text".
+      text: the words.
+    """
 
     model_config = pydantic.ConfigDict(extra="forbid")
     type: Literal["text"]
@@ -30,7 +35,12 @@ class TextPart(pydantic.BaseModel):
 
 
 class ChatMessage(pydantic.BaseModel):
-    """One turn of a conversation."""
+    """One turn of a conversation.
+
+    Attributes:
+      role: who speaks; "developer" stands for "system".
+      content: a text, or its parts.
+    """
 
     model_config = pydantic.ConfigDict(extra="forbid")
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -46,7 +56,11 @@ class ChatMessage(pydantic.BaseModel):
 
 
 class StreamOptions(pydantic.BaseModel):
-    """What a stream sends beside the text."""
+    """What a stream sends beside the text.
+
+    Attributes:
+      include_usage: a last event counts tokens.
+    """
 
     model_config = pydantic.ConfigDict(extra="forbid")
     include_usage: bool = False
@@ -93,16 +107,23 @@ class SamplingFields(pydantic.BaseModel):
         return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
 
     def room(self) -> int | None:
-        """Return the tokens that are asked for at most, None where the request leaves that open."""
+        """Return how many tokens an answer may have at most; None where the request leaves that open."""
         raise NotImplementedError
 
     def alternatives(self) -> int | None:
-        """Return how many likely tokens are wanted beside each one; None where no log-probability is."""
+        """Return how many likely tokens to list beside each one; None where log-probabilities are not asked for."""
         raise NotImplementedError
 
 
 class ChatRequest(SamplingFields):
-    """A conversation to go on with."""
+    """A conversation to continue.
+
+    Attributes:
+      messages: at least one turn.
+      max_completion_tokens: tokens of an answer, at most; `max_tokens` is its older name.
+      logprobs: whether to list log-probabilities.
+      top_logprobs: likely tokens listed beside each one.
+    """
 
     messages: Annotated[list[ChatMessage], pydantic.Field(min_length=1)]
     max_completion_tokens: Positive | None = None
@@ -129,7 +150,13 @@ class ChatRequest(SamplingFields):
 
 
 class TextRequest(SamplingFields):
-    """Prompts, as text or token ids, to go on with; several are answered in the order of prompts, then of choices."""
+    """Prompts to continue; several are answered in the order of prompts, then of choices.
+
+    Attributes:
+      prompt: one or several, as texts or token ids.
+      max_tokens: tokens of an answer, at most.
+      logprobs: likely tokens listed beside each one; None leaves log-probabilities out.
+    """
 
     prompt: str | list[str] | list[int] | list[list[int]]
     max_tokens: Positive | None = None

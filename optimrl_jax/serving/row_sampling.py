@@ -63,6 +63,9 @@ def sample_block(
       rows: how each slot samples.
       end_token: the id that ends a completion.
       block: tokens of each slot, at most.
+
+    Returns:
+      The slots after the block, and what was sampled in it.
     """
 
     def step(slots: Slots, _: None) -> tuple[Slots, SampledBlock]:
@@ -84,7 +87,18 @@ def sample_block(
 def choose_tokens(
     keys: Array, steps: Int[Array, " s"], logits: Float[Array, "s v"], rows: RowSampling
 ) -> tuple[Int[Array, " s"], Float[Array, "s v"]]:
-    """Choose one token a row; return it with the log-probabilities of all at the row's temperature."""
+    """Choose one token in each row.
+
+    Args:
+      keys: `[s]` random keys of the rows.
+      steps: `[s]` tokens that each row has sampled before.
+      logits: `[s, v]` scores of the next token.
+      rows: temperature and nucleus of each.
+
+    Returns:
+      The tokens `[s]`, and the log-probabilities `[s, v]` of all tokens at the row's temperature, before the nucleus is
+      cut out.
+    """
     is_greedy = rows.temperature == 0
     scores = jax.nn.log_softmax(logits / jnp.where(is_greedy, 1.0, rows.temperature)[:, None])
     nucleus = jax.lax.cond((rows.top_p < 1).any(), lambda: _cut_to_nucleus(scores, rows.top_p), lambda: scores)

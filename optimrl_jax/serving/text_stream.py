@@ -27,12 +27,17 @@ class TextStream:
         self.is_stopped = False
 
     def add(self, token: int, *, is_last: bool = False) -> str:
-        """Take one more token and return the text that is sure by now; `is_last` releases what was held back."""
+        """Take one more token and return the text that has become final.
+
+        Args:
+          token: its id.
+          is_last: release what was held back, too.
+        """
         self._ids.append(token)
         return self._release(is_last=is_last)
 
     def finish(self) -> str:
-        """Return what was held back."""
+        """Return the text that was held back; it is final once no token comes any more."""
         return self._release(is_last=True)
 
     def _release(self, *, is_last: bool) -> str:
@@ -51,7 +56,7 @@ class TextStream:
         return released
 
     def _before_a_stop(self, text: str) -> int:
-        """Return how much of a text stands before an end of it that a stop text begins with."""
+        """Return the length of the text without an ending that may be the beginning of a stop text."""
         for start in range(max(0, len(text) - max(map(len, self._stops), default=0)), len(text)):
             if any(stop.startswith(text[start:]) for stop in self._stops):
                 return start

@@ -43,7 +43,7 @@ class WeightReceiver:
         self._engine = engine
 
     def router(self) -> fastapi.APIRouter:
-        """Return the paths by which weights come."""
+        """Return the routes through which weights come."""
         router = fastapi.APIRouter()
 
         @router.get("/v1/policy")
@@ -62,7 +62,16 @@ class WeightReceiver:
         return router
 
     def receive(self, body: bytes, version: int) -> None:
-        """Check the weights of a body and hand them over; raise UserError where they are not this policy's."""
+        """Check new weights and hand them to the engine.
+
+        Args:
+          body: safetensors with the names of a Hugging Face checkpoint.
+          version: of these weights.
+
+        Raises:
+          UserError: where tensors are missing, unknown or misshapen.
+          safetensors.SafetensorError: for a body that is not safetensors.
+        """
         tensors = _PostedTensors(safetensors.numpy.load(body))
         params = assemble_parameters(
             self._engine.network, tensors, names=HUGGING_FACE, source=SOURCE, dtype="float32", placement=None

@@ -21,18 +21,28 @@ STAGES = {
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
-    """One point of a family's grid; `values` holds the environment fields that the family reads."""
+    """One point of a family's grid.
+
+    Attributes:
+      family: a key of `environment.FAMILIES`.
+      values: (field, value) of each environment field that the family reads, in the order of its grid.
+    """
 
     family: str
     values: tuple[tuple[str, float | str], ...]
 
     @property
     def name(self) -> str:
-        """Readable and unique, such as `qp_ranked threshold=0.3`."""
+        """Readable and unique name, such as `qp_ranked threshold=0.3`."""
         return " ".join([self.family, *(f"{field}={_text(value)}" for field, value in self.values)])
 
     def environment(self, *, alpha: float = 1.0, beta_s: float = 0.0) -> environment.Environment:
-        """The environment to train in, under the calibration Gamma(d) = alpha * d + beta_s."""
+        """Build the environment to train in, under the calibration Gamma(d) = alpha * d + beta_s.
+
+        Args:
+          alpha: slope of Gamma, without unit.
+          beta_s: offset of Gamma, seconds.
+        """
         fields: dict[str, typing.Any] = dict(self.values)
         return environment.build(self.family, alpha=alpha, beta_s=beta_s, **fields)
 

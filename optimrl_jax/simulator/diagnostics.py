@@ -18,7 +18,18 @@ FEWEST_RUNS = 3
 
 
 def smoothed(curves: np.ndarray, *, window: int) -> np.ndarray:
-    """Average over a moving window of steps, [c, n - window + 1]; raises ValueError unless 1 <= window <= n."""
+    """Average over a moving window of steps.
+
+    Args:
+      curves: `[c, n]` pass rates in [0, 1].
+      window: steps of the average.
+
+    Returns:
+      `[c, n - window + 1]`.
+
+    Raises:
+      ValueError: unless 1 <= window <= n.
+    """
     n = curves.shape[-1]
     if not 1 <= window <= n:
         raise ValueError(f"window = {window}: expected 1 to {n}, the number of steps")
@@ -32,12 +43,28 @@ def auc(curves: np.ndarray) -> np.ndarray:
 
 
 def variance(curves: np.ndarray, *, window: int) -> np.ndarray:
-    """Average (c_{i + window - 1} - smoothed_i)^2: wobble around the trend of the steps before."""
+    """Average (c_{i + window - 1} - smoothed_i)^2: how much a curve wobbles around the trend of the steps before.
+
+    Args:
+      curves: `[c, n]` pass rates in [0, 1].
+      window: steps of the trend.
+
+    Returns:
+      `[c]`.
+    """
     return ((curves[:, window - 1 :] - smoothed(curves, window=window)) ** 2).mean(axis=-1)
 
 
 def diagonal_deviation(curves: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Average |c_i - x_i|, in [0, 1]: 0 for an environment that opens as gradually as its samples improve."""
+    """Average |c_i - x_i|, in [0, 1]: 0 for an environment that opens as gradually as its samples improve.
+
+    Args:
+      curves: `[c, n]` pass rates in [0, 1].
+      x: `[n]` positions of the steps in [0, 1].
+
+    Returns:
+      `[c]`.
+    """
     return np.abs(curves - x).mean(axis=-1)
 
 
@@ -52,18 +79,33 @@ def quality_correlation(curves: np.ndarray) -> np.ndarray:
 
 
 def steepness(curves: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Squash the slope of the fit clip(a x + b, 0, 1) to each raw curve into (-1, 1): S = a / (1 + |a|)."""
+    """Squash the slope of the fit clip(a x + b, 0, 1) to each raw curve into (-1, 1): S = a / (1 + |a|).
+
+    Args:
+      curves: `[c, n]` pass rates in [0, 1].
+      x: `[n]` positions of the steps in [0, 1].
+
+    Returns:
+      `[c]`.
+    """
     slope, _ = clipped_line(curves, x)
     return slope / (1 + np.abs(slope))
 
 
 def clipped_line(curves: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fit clip(a x + b, 0, 1) to each curve by least squares: (a, b), each [c].
+    """Fit clip(a x + b, 0, 1) to each curve by least squares.
 
-    The loss has flat regions and several minima. Each curve starts from the best of the ordinary least-squares line
-    and a grid of rising and falling lines (`SLOPES` through 1/2 at `MIDDLES`) and goes on with `ITERATIONS` damped
+    The loss has flat regions and several minima. Each curve starts from the best of the ordinary least-squares line and
+    a grid of rising and falling lines (`SLOPES` through 1/2 at `MIDDLES`) and goes on with `ITERATIONS` damped
     Gauss-Newton steps, each taken only if it lowers the loss. Deterministic. A jump between two steps leaves the slope
-    open upwards: the answer is then some slope that fits as well.
+    unbounded above: the answer is then some slope that fits as well as any.
+
+    Args:
+      curves: `[c, n]` pass rates in [0, 1].
+      x: `[n]` positions of the steps in [0, 1].
+
+    Returns:
+      Slopes a and offsets b, `[c]` each.
     """
     best = _ordinary_line(curves, x)
     best_loss = _loss(curves, x, best)
@@ -96,7 +138,7 @@ def _loss(curves: np.ndarray, x: np.ndarray, line: np.ndarray) -> np.ndarray:
 
 
 def _damped_step(curves: np.ndarray, x: np.ndarray, line: np.ndarray, damping: np.ndarray) -> np.ndarray:
-    """Levenberg-Marquardt step of both parameters, [c, 2]; only unclipped points have a gradient."""
+    """Compute the Levenberg-Marquardt step of both parameters, `[c, 2]`; only unclipped points have a gradient."""
     value = line[:, :1] * x + line[:, 1:]
     active = ((value > 0) & (value < 1)).astype(float)
     residual = active * (curves - value)
@@ -114,7 +156,16 @@ def _damped_step(curves: np.ndarray, x: np.ndarray, line: np.ndarray, damping: n
 
 
 def diagnose(curves: np.ndarray, x: np.ndarray, *, window: int) -> dict[str, np.ndarray]:
-    """Compute all diagnostics of the paper's list by the names of `DIAGNOSTICS`, each [c]."""
+    """Compute all diagnostics of the paper's list (App. E.2).
+
+    Args:
+      curves: `[c, n]` pass rates in [0, 1].
+      x: `[n]` positions of the steps in [0, 1].
+      window: steps of the moving average.
+
+    Returns:
+      `[c]` for each key of `DIAGNOSTICS`.
+    """
     trend = smoothed(curves, window=window)
     return {
         "auc_smooth": auc(trend),
@@ -141,9 +192,16 @@ DIAGNOSTICS = {
 def degeneracy(
     diagnostics: dict[str, np.ndarray], *, least_auc: float, most_auc: float, least_correlation: float
 ) -> np.ndarray:
-    """Tell why a configuration cannot teach, str[c]: "sparse", "saturated", "unordered" (App. E.2), or "".
+    """Say why a configuration cannot teach: "sparse", "saturated", "unordered" (App. E.2), or "" where it can.
 
-    Sparse and saturated are by raw AUC, unordered by raw quality-correlation (a flat curve is unordered).
+    Args:
+      diagnostics: `[c]` by name (`diagnose`).
+      least_auc: raw AUC below which it is sparse.
+      most_auc: raw AUC above which it is saturated.
+      least_correlation: raw quality-correlation below which it is unordered; a flat curve always is.
+
+    Returns:
+      str`[c]`.
     """
     correlation = np.nan_to_num(diagnostics["quality_correlation_raw"], nan=-1.0)
     return np.select(
@@ -158,7 +216,15 @@ def degeneracy(
 
 
 def rank_configurations(diagnostics: dict[str, np.ndarray], degenerate: np.ndarray) -> np.ndarray:
-    """Rank configurations 1, 2, ... by diagonal deviation, the best predictor (App. E.3); degenerate last."""
+    """Rank configurations by diagonal deviation, the best predictor (App. E.3); degenerate ones come last.
+
+    Args:
+      diagnostics: `[c]` by name (`diagnose`).
+      degenerate: `[c]` reasons (`degeneracy`).
+
+    Returns:
+      int`[c]` ranks, 1 best.
+    """
     order = np.lexsort((diagnostics["diagonal_deviation"], degenerate != ""))
     places = np.empty(order.size, int)
     places[order] = np.arange(1, order.size + 1)
@@ -166,7 +232,13 @@ def rank_configurations(diagnostics: dict[str, np.ndarray], degenerate: np.ndarr
 
 
 class Correlation(typing.NamedTuple):
-    """Spearman's rho and its two-sided p-value over `runs` runs; both nan with too few runs or a constant side."""
+    """Spearman's rank correlation.
+
+    Attributes:
+      rho: in [-1, 1]; nan with too few runs or a constant side.
+      p: two-sided p-value; nan likewise.
+      runs: number of runs with both values.
+    """
 
     rho: float
     p: float
@@ -194,7 +266,18 @@ def correlate(
 
 
 def configuration_rows(names: Sequence[str], *, among: Sequence[str]) -> np.ndarray:
-    """Find the index of each configuration name in `among`; raises ValueError for one that the sweep does not hold."""
+    """Find the index of each configuration name in a sweep.
+
+    Args:
+      names: of the configurations to find.
+      among: names of the sweep, in its order.
+
+    Returns:
+      int`[names]`.
+
+    Raises:
+      ValueError: for a name that the sweep does not hold.
+    """
     index = {name: row for row, name in enumerate(among)}
     missing = [name for name in names if name not in index]
     if missing:

@@ -17,7 +17,14 @@ TEST_SPREAD = 0.15
 
 @dataclasses.dataclass(frozen=True)
 class Regime:
-    """Test suites of one kind: number of tests and log-normal base durations exp(N(mu, sigma^2)) in s (App. A.3)."""
+    """Test suites of one kind (App. A.3); base durations are log-normal, exp(N(mu, sigma^2)) seconds.
+
+    Attributes:
+      name: as figures show it.
+      tests: of one suite.
+      mu: mean of the logarithm of seconds.
+      sigma: its standard deviation.
+    """
 
     name: str
     tests: int
@@ -32,14 +39,26 @@ REGIMES = {
 
 
 class Noise(typing.NamedTuple):
-    """Standard deviations of the two terms of d_obs = d_true (1 + e_mult) + e_add (Eq. 2); the second in seconds."""
+    """Measurement noise d_obs = d_true (1 + e_mult) + e_add (Eq. 2).
+
+    Attributes:
+      multiplicative: standard deviation of e_mult, without unit.
+      additive_s: standard deviation of e_add, seconds.
+    """
 
     multiplicative: float = 0.0
     additive_s: float = 0.0
 
 
 class ObservedPairs(typing.NamedTuple):
-    """Seconds of both solutions in each trial and test, [trials, n]: what was observed and what was true."""
+    """Seconds of both solutions in each trial and test.
+
+    Attributes:
+      slower_s: `[trials, n]` observed seconds of solution A.
+      faster_s: `[trials, n]` observed seconds of solution B.
+      slower_true_s: `[trials, n]` true seconds of A.
+      faster_true_s: `[trials, n]` true seconds of B.
+    """
 
     slower_s: np.ndarray
     faster_s: np.ndarray
@@ -51,6 +70,13 @@ def draw_pairs(regime: Regime, noise: Noise, *, trials: int, seed: int, tests: i
     """Draw base durations, test-specific gaps and noise anew in every trial (App. A.3, "Synthetic playground").
 
     d_A = b (1 + GAP/2 + eta_A), d_B = b (1 - GAP/2 + eta_B) with eta ~ N(0, TEST_SPREAD^2).
+
+    Args:
+      regime: number and durations of tests.
+      noise: of the observations.
+      trials: pairs to draw.
+      seed: of everything drawn.
+      tests: takes the place of the regime's own number of tests.
     """
     draw = np.random.default_rng(seed)
     shape = (trials, regime.tests if tests is None else tests)
@@ -64,25 +90,38 @@ def draw_pairs(regime: Regime, noise: Noise, *, trials: int, seed: int, tests: i
 
 
 def win_rate_credit(found: ObservedPairs) -> np.ndarray:
-    """Credit 1 where B wins more tests than A, 1/2 for as many, 0 for fewer; [trials] (Eq. 5)."""
+    """Give credit 1 where B wins more tests than A, 1/2 for as many, 0 for fewer; `[trials]` (Eq. 5)."""
     wins = (found.faster_s < found.slower_s).sum(axis=1)
     losses = (found.faster_s > found.slower_s).sum(axis=1)
     return (np.sign(wins - losses) + 1) / 2
 
 
 def timeout_credit(found: ObservedPairs, threshold_s: np.ndarray | float) -> np.ndarray:
-    """Credit 1 where B alone stays within the threshold on all tests, 1/2 where both do or none, else 0 (Eq. 4)."""
+    """Give credit for a timeout's decision (Eq. 4).
+
+    Args:
+      found: observed pairs.
+      threshold_s: one for all trials, or `[trials]`, seconds.
+
+    Returns:
+      `[trials]`: 1 where B alone stays within the threshold on all tests, 1/2 where both do or none, else 0.
+    """
     passes = [seconds.max(axis=1) <= threshold_s for seconds in (found.faster_s, found.slower_s)]
     return (passes[0].astype(float) - passes[1] + 1) / 2
 
 
 def oracle_threshold_s(found: ObservedPairs) -> np.ndarray:
-    """The threshold that would part each pair without noise: midway between the two true maxima, [trials] s."""
+    """Find the threshold that parts each pair without noise: midway between the true maxima, `[trials]` seconds."""
     return (found.slower_true_s.max(axis=1) + found.faster_true_s.max(axis=1)) / 2
 
 
 class Accuracy(typing.NamedTuple):
-    """How often each metric names the true winner (guessing: 1/2) at each point of a sweep, [points]."""
+    """How often each metric names the true winner at each point of a sweep; guessing gives 1/2.
+
+    Attributes:
+      timeout: `[points]` shares in [0, 1].
+      win_rate: `[points]` likewise.
+    """
 
     timeout: np.ndarray
     win_rate: np.ndarray
@@ -91,19 +130,42 @@ class Accuracy(typing.NamedTuple):
 def threshold_sweep(
     regime: Regime, noise: Noise, thresholds_s: Sequence[float] | np.ndarray, *, trials: int, seed: int
 ) -> Accuracy:
-    """Accuracy at fixed thresholds; the win rate has none and is flat (Figure 10)."""
+    """Estimate accuracy at fixed thresholds; the win rate has none and is flat (Figure 10).
+
+    Args:
+      regime: number and durations of tests.
+      noise: of the observations.
+      thresholds_s: seconds of each point.
+      trials: pairs to draw.
+      seed: of everything drawn.
+    """
     found = draw_pairs(regime, noise, trials=trials, seed=seed)
     timeout = np.array([timeout_credit(found, threshold_s).mean() for threshold_s in thresholds_s])
     return Accuracy(timeout, np.full(len(timeout), win_rate_credit(found).mean()))
 
 
 def tests_sweep(regime: Regime, noise: Noise, counts: Sequence[int], *, trials: int, seed: int) -> Accuracy:
-    """Accuracy with so many tests a problem, timeouts by their oracle threshold (Figure 11)."""
+    """Estimate accuracy by the number of tests, timeouts with their oracle threshold (Figure 11).
+
+    Args:
+      regime: durations of tests.
+      noise: of the observations.
+      counts: tests of each point.
+      trials: pairs to draw at each point.
+      seed: of everything drawn.
+    """
     return _accuracy([draw_pairs(regime, noise, trials=trials, seed=seed, tests=count) for count in counts])
 
 
 def noise_sweep(regime: Regime, noises: Sequence[Noise], *, trials: int, seed: int) -> Accuracy:
-    """Accuracy under each noise, timeouts by their oracle threshold (Figure 12)."""
+    """Estimate accuracy under each noise, timeouts with their oracle threshold (Figure 12).
+
+    Args:
+      regime: number and durations of tests.
+      noises: of each point.
+      trials: pairs to draw at each point.
+      seed: of everything drawn.
+    """
     return _accuracy([draw_pairs(regime, noise, trials=trials, seed=seed) for noise in noises])
 
 
@@ -113,10 +175,21 @@ def _accuracy(points: Sequence[ObservedPairs]) -> Accuracy:
 
 
 def burdened_share(duration_s: np.ndarray, *, perturbation_s: float, burden: float) -> float:
-    """Share of runs for which a fixed perturbation is at least `burden` of the duration (Eq. 3)."""
+    """Measure the share of runs for which a fixed perturbation is at least `burden` of the duration (Eq. 3).
+
+    Args:
+      duration_s: seconds of the runs, any shape.
+      perturbation_s: seconds.
+      burden: share of the duration.
+    """
     return float((perturbation_s >= burden * np.asarray(duration_s)).mean())
 
 
 def fallback_exposure(failure_rate: np.ndarray | float, tests: np.ndarray | int) -> np.ndarray:
-    """Chance that a correct program meets at least one infrastructure failure, 1 - (1 - f)^n (App. C.5)."""
+    """Compute the chance that a correct program meets at least one infrastructure failure, 1 - (1 - f)^n (App. C.5).
+
+    Args:
+      failure_rate: f, chance of a failure in one test.
+      tests: n, tests of a program; broadcast against f.
+    """
     return -np.expm1(np.asarray(tests) * np.log1p(-np.asarray(failure_rate, float)))

@@ -18,7 +18,7 @@ MAGNITUDES = {
 
 
 def threshold_figure(*, trials: int, seed: int) -> Figure:
-    """Timeouts inform in a narrow band of thresholds; the win rate has none to tune."""
+    """Draw accuracy over thresholds: timeouts inform in a narrow band, the win rate has nothing to tune (Figure 10)."""
 
     def sweep(regime: str, kind: str) -> tuple[np.ndarray, noise.Accuracy]:
         thresholds_s = THRESHOLDS_S[regime]
@@ -29,7 +29,7 @@ def threshold_figure(*, trials: int, seed: int) -> Figure:
 
 
 def tests_figure(*, trials: int, seed: int) -> Figure:
-    """More tests help both metrics, the win rate more."""
+    """Draw accuracy over the number of tests: more tests help both metrics, the win rate more (Figure 11)."""
 
     def sweep(regime: str, kind: str) -> tuple[np.ndarray, noise.Accuracy]:
         return np.array(COUNTS), noise.tests_sweep(noise.REGIMES[regime], KINDS[kind], COUNTS, trials=trials, seed=seed)
@@ -38,7 +38,7 @@ def tests_figure(*, trials: int, seed: int) -> Figure:
 
 
 def magnitude_figure(*, trials: int, seed: int) -> Figure:
-    """Additive noise parts the regimes: short tests drown in it, long ones do not."""
+    """Draw accuracy over the size of the noise: additive noise drowns short tests and spares long ones (Figure 12)."""
 
     def sweep(regime: str, kind: str) -> tuple[np.ndarray, noise.Accuracy]:
         sizes = np.array([sum(one) for one in MAGNITUDES[kind]])

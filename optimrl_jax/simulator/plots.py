@@ -15,7 +15,12 @@ HEATMAP_TOLERANCE = 0.1
 
 
 def landscape(configurations: Sequence[Configuration], diagnostics: Mapping[str, np.ndarray]) -> Figure:
-    """Scatter every configuration by AUC and steepness: sparse to saturated, flat to steep."""
+    """Scatter every configuration by AUC and steepness: sparse to saturated, flat to steep (Figure 2).
+
+    Args:
+      configurations: of the sweep.
+      diagnostics: `[c]` by name (`diagnostics.diagnose`).
+    """
     figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     axes = figure.subplots()
     family = np.array([one.family for one in configurations])
@@ -36,7 +41,15 @@ def landscape(configurations: Sequence[Configuration], diagnostics: Mapping[str,
 
 
 def heatmaps(configurations: Sequence[Configuration], diagnostics: Mapping[str, np.ndarray]) -> dict[str, Figure]:
-    """Draw the panels of Figure 44: absolute filters at rho = 10 %, ranked-worst timeouts, leaderboard percentiles."""
+    """Draw the panels of Figure 44: absolute filters at rho = 10 %, ranked-worst timeouts, leaderboard percentiles.
+
+    Args:
+      configurations: of the whole sweep.
+      diagnostics: `[c]` by name (`diagnostics.diagnose`).
+
+    Returns:
+      A figure for each family.
+    """
     seconds = [f"{value:g} s" for value in families.DURATIONS_S]
     tolerances = [f"{value:.0%}" for value in families.TOLERANCES]
     percents = [f"p{value:g}" for value in families.PERCENTS]
@@ -70,7 +83,13 @@ def heatmaps(configurations: Sequence[Configuration], diagnostics: Mapping[str, 
 
 
 def curve_panels(curves: Mapping[str, np.ndarray], *, x: np.ndarray, window: int) -> Figure:
-    """Draw the curves of some configurations by label: raw, smoothed, and the clipped line that steepness fits."""
+    """Draw the curves of some configurations: raw, smoothed, and the clipped line that steepness fits (Figure 43).
+
+    Args:
+      curves: `[n]` pass rates by label, at least one.
+      x: `[n]` positions of the steps in [0, 1].
+      window: steps of the moving average.
+    """
     figure = Figure(figsize=(11, 2.2 * -(-len(curves) // 4)), layout="constrained")
     panels = figure.subplots(-(-len(curves) // 4), 4, sharex=True, sharey=True, squeeze=False).ravel()
     stacked = np.stack(list(curves.values()))

@@ -101,6 +101,12 @@ def synthetic(*, problems: int, tests: int, references: int, seed: int) -> Probl
     Every problem has a scale; every test a size; every reference a speed and a growth, so that slow and fast solutions
     part on large tests, as they do in DMC-Optim. Only shapes and quantiles are borrowed, no measured data.
 
+    Args:
+      problems: how many.
+      tests: of each problem.
+      references: of each problem.
+      seed: of everything drawn.
+
     Returns:
       Problems `[b, k, h]` of optimization tests alone; runs that reach 10 s are recorded timeouts.
     """
@@ -121,13 +127,19 @@ def synthetic(*, problems: int, tests: int, references: int, seed: int) -> Probl
 
 
 def usable_cells(problems: Problems) -> Bool[Array, "b k h"]:
-    """Mark recorded runs, timeouts included, on optimization tests: bool[b, k, h]."""
+    """Mark recorded runs on optimization tests, timeouts included: bool`[b, k, h]`."""
     pool = problems.tests.mask & (problems.tests.kind == TestKind.OPTIMIZATION)
     return np.asarray(pool)[..., None] & np.isin(problems.status, (Status.SUCCESS, Status.TIMEOUT))
 
 
 def prepare_problems(problems: Problems, *, alpha: float, beta_s: float) -> PreparedProblems:
-    """Calibrate, sort and rank the references of each test, once for all families (App. D.2)."""
+    """Calibrate, sort and rank the references of each test, once for all families (App. D.2).
+
+    Args:
+      problems: of one padded shape.
+      alpha: slope of the calibration Gamma, without unit.
+      beta_s: its offset, seconds.
+    """
     raw = References(problems.duration_s, np.zeros((), np.float32), usable_cells(problems))
     duration_s = np.asarray(calibrated(raw, alpha=alpha, beta_s=beta_s).duration_s)
     order = np.argsort(duration_s, axis=-1)
@@ -144,7 +156,7 @@ def prepare_problems(problems: Problems, *, alpha: float, beta_s: float) -> Prep
 
 
 def _places(ordered_s: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """How many references of the test are strictly faster than each one, int32[b, k, h]; 0 where unusable."""
+    """Count the references of the test that are strictly faster than each one, int32`[b, k, h]`; 0 where unusable."""
     index = np.arange(ordered_s.shape[-1], dtype=np.int32)
     starts = np.concatenate(
         [np.ones_like(ordered_s[..., :1], bool), ordered_s[..., 1:] != ordered_s[..., :-1]], axis=-1
@@ -156,7 +168,7 @@ def _places(ordered_s: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 
 def _ranked_limits(ordered_s: np.ndarray, order: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """lambda_ranked for every percent and both bounds (max, median), [b, percents, 2, k] s."""
+    """Compute lambda_ranked for every percent and both bounds (max, median), `[b, percents, 2, k]` seconds."""
     is_usable = np.isfinite(ordered_s)
     usable = np.empty_like(is_usable)
     np.put_along_axis(usable, order, is_usable, axis=-1)
@@ -171,7 +183,7 @@ def _ranked_limits(ordered_s: np.ndarray, order: np.ndarray, places: np.ndarray)
 
 
 def _max_and_median(ordered_s: np.ndarray, is_kept: np.ndarray) -> np.ndarray:
-    """Maximum and median of the kept values of each ascending row, [b, 2, k]; nan where none is kept."""
+    """Find maximum and median of the kept values of each ascending row, `[b, 2, k]`; nan where none is kept."""
     place = np.cumsum(is_kept, axis=-1, dtype=np.int32)
     last = place[..., -1:] - 1
 

@@ -20,7 +20,14 @@ PAPER_SCORES = pathlib.Path(__file__).with_name("online_scores.csv")
 def write_table(
     path: pathlib.Path, configurations: Sequence[Configuration], columns: Mapping[str, np.ndarray], curves: np.ndarray
 ) -> None:
-    """Write one row for each configuration: fields, diagnostics, why it is degenerate, its rank and its raw curve."""
+    """Write one row for each configuration: fields, diagnostics, why it is degenerate, its rank and its raw curve.
+
+    Args:
+      path: of the Parquet file.
+      configurations: of the sweep.
+      columns: `[c]` by name.
+      curves: `[c, n]` raw pass rates.
+    """
     fields = ("filter_limit", "limit", "bound", "tolerance", "threshold")
     values = [dict(one.values) for one in configurations]
     table = {
@@ -35,7 +42,17 @@ def write_table(
 
 
 def read_scores(path: pathlib.Path) -> tuple[list[str], list[str], dict[str, np.ndarray]]:
-    """Read labels, configuration names and {p_tau: score [runs]} of online runs; UserError for a file that has none."""
+    """Read the scores of online runs.
+
+    Args:
+      path: a CSV file with the columns label, configuration, and p followed by a number.
+
+    Returns:
+      Labels, configuration names, and {p_tau: scores `[runs]`}; an empty cell is nan.
+
+    Raises:
+      UserError: for a file that cannot be read, lacks a column or has no row.
+    """
     try:
         with path.open(newline="") as file:
             rows = list(csv.DictReader(file))
@@ -49,7 +66,12 @@ def read_scores(path: pathlib.Path) -> tuple[list[str], list[str], dict[str, np.
 
 
 def correlation_table(matrix: Mapping[str, Mapping[str, Correlation]], *, title: str) -> Table:
-    """Tabulate metric by p_tau: Spearman's rho with its two-sided p-value, the layout of Table 45."""
+    """Tabulate metric by p_tau: Spearman's rho with its two-sided p-value, in the layout of Table 45.
+
+    Args:
+      matrix: {metric: {score: correlation}} (`diagnostics.correlate`).
+      title: of the table.
+    """
     table = Table(title=title)
     table.add_column("diagnostic")
     for name in next(iter(matrix.values())):
@@ -60,7 +82,12 @@ def correlation_table(matrix: Mapping[str, Mapping[str, Correlation]], *, title:
 
 
 def family_table(configurations: Sequence[Configuration], columns: Mapping[str, np.ndarray]) -> Table:
-    """Count the usable configurations of each family, and name its best one."""
+    """Count the usable configurations of each family, and name its best one.
+
+    Args:
+      configurations: of the whole sweep.
+      columns: `[c]` diagnostics, `degenerate` and `rank`.
+    """
     table = Table(title=f"{len(configurations):,} configurations")
     for name in ("family", "configurations", "sparse", "saturated", "unordered", "usable", "best: y = x deviation"):
         table.add_column(name, justify="left" if name == "family" else "right")

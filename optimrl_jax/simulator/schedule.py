@@ -22,7 +22,7 @@ def sample_schedule(found: Passes, *, steps: int, problems: int, samples: int, b
     quality. The same seed gives the same rows, so that configurations are compared on equal samples.
 
     Args:
-      found: the sweep; raises ValueError where no problem has a candidate.
+      found: the sweep.
       steps: of the simulated run.
       problems: drawn at each step.
       samples: candidates of each problem.
@@ -30,7 +30,10 @@ def sample_schedule(found: Passes, *, steps: int, problems: int, samples: int, b
       seed: of everything drawn.
 
     Returns:
-      Rows of `found`, int[steps, problems * samples].
+      Rows of `found`, int`[steps, problems * samples]`.
+
+    Raises:
+      ValueError: where no problem has a candidate.
     """
     rows = np.flatnonzero(found.is_candidate)
     if rows.size == 0:
@@ -46,5 +49,13 @@ def sample_schedule(found: Passes, *, steps: int, problems: int, samples: int, b
 
 
 def pass_curves(found: Passes, rows: np.ndarray) -> np.ndarray:
-    """Share the samples of each step that pass: c_i of each configuration, float[configurations, steps]."""
+    """Measure the share of each step's samples that pass: c_i of each configuration.
+
+    Args:
+      found: the sweep.
+      rows: int`[steps, samples]` rows of it (`sample_schedule`).
+
+    Returns:
+      float`[configurations, steps]` in [0, 1].
+    """
     return np.stack([found.passes[of_step].mean(axis=0) for of_step in rows], axis=1)

@@ -7,6 +7,8 @@ from optimrl_jax.jobs.checked_fields import NOT_NEGATIVE, POSITIVE, SHARE, one_o
 
 @dataclasses.dataclass(frozen=True)
 class ProblemSettings:
+    """Where problems come from."""
+
     source: str = setting(
         "synthetic", "made up at the paper's scale, or a prepared dataset", one_of("synthetic", "dataset")
     )
@@ -32,6 +34,8 @@ class ScheduleSettings:
 
 @dataclasses.dataclass(frozen=True)
 class DegenerateSettings:
+    """What counts as an environment that cannot teach (App. E.2)."""
+
     least_auc: float = setting(0.05, "raw AUC below which an environment is sparse", SHARE)
     most_auc: float = setting(0.95, "raw AUC above which an environment is saturated", SHARE)
     least_correlation: float = setting(0.1, "raw quality-correlation below which an environment is unordered", SHARE)
@@ -39,6 +43,8 @@ class DegenerateSettings:
 
 @dataclasses.dataclass(frozen=True)
 class SimulatorSettings:
+    """All settings of the simulator's job."""
+
     seed: int = setting(0, "the one seed of problems and schedule", NOT_NEGATIVE)
     problems: ProblemSettings = section(ProblemSettings)
     schedule: ScheduleSettings = section(ScheduleSettings)

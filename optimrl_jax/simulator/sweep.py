@@ -31,13 +31,13 @@ IN_FLIGHT = 2
 
 
 class Passes(typing.NamedTuple):
-    """One row for each (problem, reference), problem by problem; padding included and never a candidate.
+    """One row for each (problem, reference), problem by problem; padding is included and never a candidate.
 
     Attributes:
-      passes: bool[n, c], c_strict and g in each configuration (columns as in `configurations()`).
-      quality: float[n] in [0, 1], 1 - q_QP over the whole optimization pool, 1 best.
-      is_candidate: bool[n]; leaves out padding, references without any usable test and those with a recorded fault.
-      problem: int[n], the problem of the row.
+      passes: bool`[n, c]`, c_strict and g in each configuration (columns as in `configurations()`).
+      quality: float`[n]` in [0, 1], 1 - q_QP over the whole optimization pool, 1 best.
+      is_candidate: bool`[n]`; leaves out padding, references without any usable test and those with a recorded fault.
+      problem: int`[n]`, the problem of the row.
     """
 
     passes: np.ndarray
@@ -59,10 +59,13 @@ def sweep(
     candidate and configuration.
 
     Args:
-      groups: problems of equal padded shape, each group compiled once; raises ValueError without any problem.
+      groups: problems of equal padded shape; each group is compiled once.
       alpha: slope of the calibration of references, without unit.
       beta_s: its offset, seconds.
       on_batch: called with the number of problems done and their total.
+
+    Raises:
+      ValueError: without any problem.
     """
     groups = [group for group in groups if len(group.status)]
     if not groups:
@@ -89,7 +92,7 @@ def sweep(
 
 
 def _judge_batches(group: Problems, *, alpha: float, beta_s: float) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
-    """(first problem, judged arrays) of every batch of a group; the last batch overlaps the one before it.
+    """Yield (first problem, judged arrays) of every batch of a group; the last batch overlaps the one before it.
 
     Equal batches share one compiled program. The first one runs alone, so that it is compiled once.
     """
@@ -111,12 +114,15 @@ def _judge_batch(problems: Problems, *, alpha: float, beta_s: float) -> tuple[np
 
 @jax.jit
 def _judge_problems(prepared: PreparedProblems, candidate_s: np.ndarray) -> tuple[Array, ...]:
-    """(passes [b, c, h], quality [b, h], is_candidate [b, h]); one problem at a time stays in the caches."""
+    """Judge problems one at a time, so that each stays in the caches.
+
+    Returns passes `[b, c, h]`, quality `[b, h]` and is_candidate `[b, h]`.
+    """
     return jax.lax.map(lambda problem: _judge_problem(*problem), (prepared, candidate_s))
 
 
 def _judge_problem(problem: PreparedProblems, candidate_s: Array) -> tuple[Array, ...]:
-    """(passes [c, h], quality [h], is_candidate [h]) of the references of one problem."""
+    """Judge the references of one problem: passes `[c, h]`, quality `[h]`, is_candidate `[h]`."""
     tests, status = problem.tests, problem.status
     pool = tests.mask & (tests.kind == TestKind.OPTIMIZATION)
     usable = jnp.isfinite(problem.duration_s)
@@ -149,26 +155,26 @@ def _judge_problem(problem: PreparedProblems, candidate_s: Array) -> tuple[Array
 
 
 def _is_late(status: Array, duration_s: Array, limit_s: Array) -> Array:
-    """Timeouts [k, h] under a limit [k] or a scalar: recorded ones, and successes that took as long or longer."""
+    """Mark timeouts `[k, h]` under a limit `[k]` or a scalar: recorded ones, and successes that reached the limit."""
     reached = duration_s >= jnp.expand_dims(limit_s, -1)
     return (status == Status.TIMEOUT) | ((status == Status.SUCCESS) & reached)
 
 
 def _gate(late_count: Array, used_count: Array) -> Array:
-    """g_to of every tolerance, on a new axis before the last: phi <= rho."""
+    """Compute g_to of every tolerance, on a new axis before the last: phi <= rho."""
     phi = late_count / jnp.maximum(used_count, 1)
     return phi[..., None, :] <= _column(families.TOLERANCES)[:, None] + GATE_MARGIN
 
 
 def _gate_by_limit(limit_s, pool, c, is_soiled, is_late) -> Array:
-    """Passes [tolerances, h] under limits [k] that come from the references; a test without a limit is left out."""
+    """Compute passes `[tolerances, h]` under limits `[k]` that come from references; a test without one is left out."""
     used = (pool & ~jnp.isnan(limit_s))[:, None]
     strict = c & ~jnp.any(is_soiled & used, axis=0)
     return strict & _gate((is_late(limit_s) & used).sum(axis=0), used.sum())
 
 
 def _filters(tests: Tests, references: References) -> Array:
-    """Tests kept by every point of the three filter grids and, last, by no filter: bool[f, k]."""
+    """Mark the tests kept by every point of the three filter grids and, last, by no filter: bool`[f, k]`."""
     grids = (("absolute", families.DURATIONS_S), ("length", families.CHARACTERS), ("relative", families.PERCENTS))
     kept = [
         jax.vmap(lambda limit, keep=FILTERS[name]: keep(tests, references, limit, aggregate="mean"))(_column(grid))
@@ -178,14 +184,14 @@ def _filters(tests: Tests, references: References) -> Array:
 
 
 def _mean_percentile(problem: PreparedProblems) -> Array:
-    """a(.) of each reference over its usable tests, [h]: as a candidate it takes its own place, ties included."""
+    """Compute a(.) of each reference over its usable tests, `[h]`; as a candidate it takes its own place."""
     usable = jnp.isfinite(problem.duration_s)
     share = problem.places / jnp.maximum(usable.sum(axis=-1, keepdims=True), 1)
     return jnp.where(usable, share, 0.0).sum(axis=0) / jnp.maximum(usable.sum(axis=0), 1)
 
 
 def _leaderboard_percentile(problem: PreparedProblems, candidate_s: Array) -> Array:
-    """q_QP of each reference, [h]: exact, each is inserted into the list of every test."""
+    """Compute q_QP of each reference, `[h]`: exact, each is inserted into the list of every test."""
     board = leaderboard.board_of(2 * problem.places, problem.duration_s)
     ahead = leaderboard.positions(board, candidate_s.T, board.mean, ties="first")
     return ahead / jnp.maximum((board.mean.tests > 0).sum(), 1)

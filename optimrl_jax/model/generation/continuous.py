@@ -41,7 +41,7 @@ class FinishedRollout(typing.NamedTuple):
       sample: number of the rollout within it, from 0.
       tokens: int32`[t]` token ids, the end token included.
       log_prob: float32`[t]` log-probability of each at the sampling temperature.
-      has_ended: False where the completion was cut for want of room.
+      has_ended: False where the completion filled its room without ending.
     """
 
     request: int
@@ -186,7 +186,7 @@ def _ended(
 
 
 class _Waiting:
-    """The rollouts that have no slot yet: what is left of the request at hand, and the requests behind it."""
+    """The rollouts that have no slot yet: the rest of the current request, and the requests after it."""
 
     def __init__(
         self, params: decoder.Params, settings: Network, requests: Iterable[SampleRequest], *, plan: SlotPlan

@@ -32,7 +32,7 @@ class Completions(typing.NamedTuple):
       tokens: `[r, t]` token ids, 0 in the padding.
       log_prob: `[r, t]` log-probability of each token at the sampling temperature, 0 in the padding.
       length: `[r]` tokens, the end token included.
-      has_ended: `[r]`, False where a completion was cut for want of room.
+      has_ended: `[r]` False where a completion filled its room without ending.
     """
 
     tokens: Int[Array, "r t"]

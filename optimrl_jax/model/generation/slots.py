@@ -50,12 +50,12 @@ class Prefilled(typing.NamedTuple):
 
 
 class Progress(typing.NamedTuple):
-    """What the host asks of the slots after each block.
+    """What the host reads from the slots after each block.
 
     Attributes:
       length: `[s]` tokens that each slot has sampled.
       has_ended: `[s]` the completion ended by itself.
-      is_live: `[s]` the slot goes on.
+      is_live: `[s]` the slot is still decoding.
     """
 
     length: Int[Array, " s"]
