@@ -196,7 +196,7 @@ def split_bytes(directory: pathlib.Path) -> dict[str, int]:
 
 
 def shard_name(split: str, index: int, count: int) -> str:
-    """Return the name of a shard's file, as TFDS spells it."""
+    """Return the name of a shard's file as TFDS spells it: shard `index`, from 0, of `count`."""
     return f"{NAME}-{split}.array_record-{index:05d}-of-{count:05d}"
 
 

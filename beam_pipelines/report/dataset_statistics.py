@@ -44,6 +44,9 @@ CATEGORIES: dict[str, Selection] = {
 def mean_seconds(example: Example) -> np.ndarray:
     """Return the mean duration of each test over references with a recorded run or timeout.
 
+    Args:
+      example: a row of the dataset, whole or condensed.
+
     Returns:
       float[k]; seconds, NaN where there is none.
     """
@@ -101,6 +104,9 @@ def filterability_table(
 def duration_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
     """Summarize the pooled durations of each category of tests (App. B.8, Table 21).
 
+    Args:
+      examples: problems of the dataset, whole or condensed.
+
     Returns:
       Category -> number of tests, mean and percentiles in seconds, and the share, in [0, 1], above 1 s; categories
       without tests are left out.
@@ -124,6 +130,9 @@ def duration_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
 
 def tail_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
     """Summarize how slow tests spread over problems, by category of tests (App. B.8, Table 22).
+
+    Args:
+      examples: problems of the dataset, whole or condensed.
 
     Returns:
       Category -> problems with such tests, `p99_over_median` (median over problems), and the shares, in [0, 1], of slow

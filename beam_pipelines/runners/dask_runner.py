@@ -48,7 +48,7 @@ class ClosingResult(dask_runner.DaskRunnerResult):
     """A result that leaves the cluster's client once everything is done, so that a local cluster ends with it."""
 
     def wait_until_finish(self, duration: int | None = None) -> str:
-        """Wait for the end, for `duration` milliseconds at most if given, and leave the cluster."""
+        """Wait for the end, for `duration` at most if given, and leave the cluster."""
         try:
             return super().wait_until_finish(duration)
         finally:

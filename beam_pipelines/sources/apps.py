@@ -30,12 +30,12 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 def read_apps(options: BuildOptions) -> ReadSource:
-    """Return the reading of APPS; raises UserError for an input that is not there."""
+    """Return the source that reads APPS; raises UserError for an input that is not there."""
     return read_row_source(options, "apps", parse_apps)
 
 
 def read_taco(options: BuildOptions) -> ReadSource:
-    """Return the reading of TACO; raises UserError for an input that is not there."""
+    """Return the source that reads TACO; raises UserError for an input that is not there."""
     return read_row_source(options, "taco", parse_taco)
 
 

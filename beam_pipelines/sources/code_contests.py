@@ -31,7 +31,7 @@ DEFAULT_MEMORY_BYTES = 256 << 20
 
 
 def read_code_contests(options: BuildOptions) -> ReadSource:
-    """Return the reading of CodeContests; raises UserError for an input that is not there or lacks columns."""
+    """Return the source that reads CodeContests; raises UserError for an input that is not there or lacks columns."""
     return read_row_source(options, SOURCE, parse_code_contests, columns=COLUMNS)
 
 

@@ -29,7 +29,7 @@ DEFAULT_MEMORY_MIB = 256
 
 
 def read_code_contests_plus(options: BuildOptions) -> ReadSource:
-    """Return the reading of CodeContests+; raises UserError for an input that is not there or lacks columns."""
+    """Return the source that reads CodeContests+; raises UserError for an input that is not there or lacks columns."""
     return read_row_source(options, SOURCE, parse_code_contests_plus, columns=COLUMNS)
 
 

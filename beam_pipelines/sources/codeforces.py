@@ -30,7 +30,7 @@ ORIGINS = {"examples": "public", "official_tests": "private"}
 
 
 def read_codeforces(options: BuildOptions) -> ReadSource:
-    """Return the reading of Codeforces problems; raises UserError for an input that is not there."""
+    """Return the source that reads Codeforces problems; raises UserError for an input that is not there."""
     return read_row_source(options, "codeforces", parse_codeforces)
 
 

@@ -29,7 +29,7 @@ from optimrl_jax.arrays import TestKind
 
 
 def read_jsonl(options: BuildOptions) -> ReadSource:
-    """Return the reading of files of the schema above; raises UserError for an input that is not there."""
+    """Return the source that reads files of the schema above; raises UserError for an input that is not there."""
     return read_row_source(options, "", parse_object)
 
 

@@ -35,7 +35,7 @@ _TEXTS = {"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"}
 
 
 def read_live_code_bench(options: BuildOptions) -> ReadSource:
-    """Return the reading of LiveCodeBench; raises UserError for an input that is not there."""
+    """Return the source that reads LiveCodeBench; raises UserError for an input that is not there."""
     return read_row_source(options, "live_code_bench", parse_live_code_bench)
 
 

@@ -57,7 +57,7 @@ STATEMENT_PARTS = ("legend", "input", "output", "interaction", "notes")
 
 
 def read_polygon(options: BuildOptions) -> ReadSource:
-    """Return the reading of a Polygon package or of a directory of packages; raises UserError where there is none."""
+    """Return the source that reads a Polygon package or a directory of them; raises UserError where there is none."""
     root = existing_path(options.input, "--input", is_directory=True)
     packages = [root] if (root / MANIFEST).exists() else sorted(path.parent for path in root.glob(f"*/{MANIFEST}"))
     require(bool(packages), "--input", options.input, "a Polygon package or a directory of packages")

@@ -32,7 +32,7 @@ DEFAULT_MEMORY_MIB = 2048
 
 
 def read_packages(options: BuildOptions) -> ReadSource:
-    """Return the reading of a problem package or of a directory of packages; raises UserError where there is none."""
+    """Return the source that reads a problem package or a directory of them; raises UserError where there is none."""
     root = existing_path(options.input, "--input", is_directory=True)
     packages = [root] if (root / MANIFEST).exists() else sorted(path.parent for path in root.glob(f"*/{MANIFEST}"))
     require(bool(packages), "--input", options.input, "a problem package or a directory of packages")
@@ -45,7 +45,12 @@ def parse_package_block(block: tuple[str], options: BuildOptions) -> Iterator[Pr
 
 
 def parse_package(package: pathlib.Path, options: BuildOptions) -> Problem | Rejection:
-    """Make a problem of a package's directory, or a rejection that says why it is none."""
+    """Make a problem of a package's directory, or a rejection that says why it is none.
+
+    Args:
+      package: holds `problem.yaml`.
+      options: `languages` and `special_judges` count.
+    """
     name = f"{SOURCE}/{package.name}"
     try:
         return problem_from_package(package, options)

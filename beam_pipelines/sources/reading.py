@@ -54,7 +54,7 @@ class UnsupportedProblemError(ValueError):
 def read_row_source(
     options: BuildOptions, source: str, parse: ParseRow, *, columns: Sequence[str] = ()
 ) -> "ReadSource":
-    """Return the reading of a source whose records are rows of files.
+    """Make a source whose records are rows of files.
 
     Args:
       options: `input`, `split` and `limit` say which rows.

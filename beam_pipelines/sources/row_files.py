@@ -214,7 +214,7 @@ def _row_name(path: epath.Path, block: RowBlock, index: int) -> str:
 
 
 def _line_blocks(path: epath.Path, *, limit: int) -> list[RowBlock]:
-    """Divide the lines that are not blank into blocks; a gzip file has no second entrance and becomes one block."""
+    """Divide the lines that are not blank into blocks; a gzip file, which can only be read in full, becomes one."""
     blocks: list[RowBlock] = []
     count = offset = 0
     with _open_lines(path) as lines:

@@ -18,7 +18,7 @@ EVALUATION = "evaluation"
 
 
 def tests_only_stage(*, max_original_tests: int) -> Stage:
-    """Make the stage that keeps statements and tests alone."""
+    """Make the stage that keeps statements and tests alone, for sets that publish no solutions."""
     return Stage(NAME, functools.partial(keep_tests_only, max_original_tests=max_original_tests))
 
 

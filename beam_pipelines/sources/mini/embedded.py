@@ -9,7 +9,7 @@ from beam_pipelines.sources.reading import ReadSource
 
 
 def read_embedded(options: BuildOptions) -> ReadSource:
-    """Return the reading of the embedded corpus; of the options only `limit` and `generators` count."""
+    """Return the source that reads the embedded corpus; of the options only `limit` and `generators` count."""
     count = len(mini_problems())
     return ReadSource([(index,) for index in range(min(count, options.limit or count))], _problem, options)
 
