@@ -98,7 +98,15 @@ def classify(
 
 
 def summarize(selection: pairwise.Selection, found: Sequence[Classification]) -> dict[str, object]:
-    """Count what was filtered, how often the direction was right, and what won, by side, category and difficulty."""
+    """Count what was filtered, how often the direction was right, and who won, by category and difficulty.
+
+    Args:
+      selection: the pairs and what was left out.
+      found: the vote on each pair.
+
+    Returns:
+      Plain values for JSON.
+    """
     answers, correct = (sum(getattr(one, name) for one in found) for name in ("answers", "correct"))
     wins = {"speed": collections.Counter(), "category": collections.Counter(), "complexity": collections.Counter()}
     by_difficulty: dict[str, collections.Counter[str]] = {}

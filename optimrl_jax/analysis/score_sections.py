@@ -117,7 +117,15 @@ def known_ks(policy: PolicyRun) -> Sequence[int]:
 
 
 def pass_percent(policy: PolicyRun, tau: float) -> float:
-    """Compute the mean pass@1 of a policy at p_tau, in percent; nan where no problem has a valid sample."""
+    """Compute the mean pass@1 of a policy at p_tau.
+
+    Args:
+      policy: with its outcomes.
+      tau: percent.
+
+    Returns:
+      Percent; nan where no problem has a valid sample.
+    """
     return 100 * float(mean_score(pass_at_tau(policy.outcome, k=1, tau=tau)))
 
 

@@ -59,5 +59,11 @@ class Section:
 
 
 def absent(title: str, text: str, missing: str) -> Section:
-    """Make a section that has nothing to show and says what would fill it."""
+    """Make a section that has nothing to show.
+
+    Args:
+      title: its heading.
+      text: what it would be about.
+      missing: what would fill it.
+    """
     return Section(title, text, missing=missing)

@@ -210,5 +210,13 @@ def advance_slots(
 
 @jax.jit
 def completion_in_slot(done: sampling.Completions, slot: Int[Array, ""]) -> tuple[Int[Array, " t"], Float[Array, " t"]]:
-    """Return the tokens `[t]` and log-probabilities `[t]` in one slot, with their padding."""
+    """Return what one slot has sampled.
+
+    Args:
+      done: the completions of all slots.
+      slot: number of the slot.
+
+    Returns:
+      Tokens `[t]` and log-probabilities `[t]`, with their padding.
+    """
     return done.tokens[slot], done.log_prob[slot]

@@ -49,7 +49,14 @@ Config = Mapping[str, typing.Any]
 
 
 def settings_from_config(config: Config) -> ModelSettings:
-    """Return the decoder that a `config.json` describes; raise SettingsError for one that it cannot be."""
+    """Read the decoder that a `config.json` describes.
+
+    Args:
+      config: its contents.
+
+    Raises:
+      SettingsError: for a model type or field that the decoder cannot follow.
+    """
     kind = _field(config, "model_type")
     if kind not in MODEL_TYPES:
         raise SettingsError(f"model_type = {kind!r}: expected one of {', '.join(MODEL_TYPES)}")
@@ -117,7 +124,7 @@ def _field(config: Config, name: str) -> typing.Any:
 
 
 def _rope(config: Config) -> dict[str, typing.Any]:
-    """Newer files keep the base and its stretching together in `rope_parameters`, older ones in two fields."""
+    """Read the base and its stretching: newer files keep both in `rope_parameters`, older ones in two fields."""
     given = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
     if not given and config["model_type"] in STRETCHED:
         raise SettingsError("expected the field 'rope_scaling' or 'rope_parameters'")

@@ -193,7 +193,11 @@ def undo_interleaving(rows: np.ndarray, head_width: int) -> np.ndarray:
 
 
 def open_gguf(path: pathlib.Path) -> gguf.GGUFReader:
-    """Open a GGUF file; raises UserError where it cannot be read as one."""
+    """Open a GGUF file.
+
+    Raises:
+      UserError: where it cannot be read as one.
+    """
     try:
         return gguf.GGUFReader(path)
     except OSError as error:

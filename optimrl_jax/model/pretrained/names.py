@@ -57,8 +57,8 @@ class StoredParameter:
 
     Attributes:
       path: names of the nested parameters, joined by slashes.
-      shape: of one layer of it, here.
-      stored_shape: of one layer of it, in a checkpoint.
+      shape: of one layer of the parameter, here.
+      stored_shape: of one layer of the parameter, in a checkpoint.
       layers: how many there are; None for a parameter outside the layers.
     """
 

@@ -27,7 +27,7 @@ def _shape(
 def _large_qwen(
     width: int, layers: int, heads: int, kv_heads: int, mlp_width: int, **other: typing.Any
 ) -> ModelSettings:
-    """From 7B on the table is padded further and the output layer is a table of its own."""
+    """Describe a Qwen shape from 7B on: the table is padded further and the output layer has a table of its own."""
     return _shape(
         _QWEN, width, layers, heads, kv_heads, mlp_width, vocabulary=152_064, has_tied_embeddings=False, **other
     )
