@@ -8,7 +8,7 @@ BPF, user namespaces, setting clocks, and whatever reaches beyond the container.
 
 import json
 
-REFUSED, NO_SUCH_CALL, NO_SUCH_FAMILY = 1, 38, 97
+NO_SUCH_CALL, NO_SUCH_FAMILY = 38, 97
 LOCAL_SOCKETS = 1
 NEW_USERS = 0x1000_0000
 PLAIN_LAYOUT = (0x0, 0x0040000, 0xFFFF_FFFF)
