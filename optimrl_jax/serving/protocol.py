@@ -3,6 +3,7 @@
 Pure. Fields that change nothing where they are neutral (`presence_penalty: 0`, `tools: null`) are accepted only so.
 """
 
+import abc
 import typing
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -106,13 +107,13 @@ class SamplingFields(pydantic.BaseModel):
         """Return the texts that end a completion and are no part of it."""
         return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
 
+    @abc.abstractmethod
     def room(self) -> int | None:
         """Return how many tokens an answer may have at most; None where the request leaves that open."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def alternatives(self) -> int | None:
         """Return how many likely tokens to list beside each one; None where log-probabilities are not asked for."""
-        raise NotImplementedError
 
 
 class ChatRequest(SamplingFields):

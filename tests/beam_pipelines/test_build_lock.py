@@ -32,6 +32,8 @@ def test_a_second_build_is_refused_with_the_name_of_the_first_until_that_is_gone
 
 
 def test_a_build_may_follow_another(tmp_path):
-    for _ in range(2):
+    finished = []
+    for build in range(2):
         with locked_directory(tmp_path):
-            pass
+            finished.append(build)
+    assert finished == [0, 1]

@@ -1,6 +1,7 @@
 """A workdir knows which job and which settings made it."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -19,6 +20,8 @@ def begun(tmp_path):
 def test_a_start_that_came_to_no_checkpoint_binds_nobody(tmp_path):
     workdir.claim_workdir(tmp_path, "sft", Settings())
     workdir.claim_workdir(tmp_path, "train", Settings(seed=1))
+    claimed = json.loads((tmp_path / workdir.JOB_FILE).read_text())
+    assert (claimed["job"], claimed["settings"]["seed"]) == ("train", 1)
 
 
 def test_another_job_is_refused_in_one_line(begun):
@@ -46,6 +49,7 @@ def test_how_long_and_where_a_job_runs_may_change(begun):
         "sandbox": SandboxSettings(address="docker", workers=8, fallback_retries=2),
     }
     workdir.claim_workdir(begun, "train", dataclasses.replace(Settings(), **changed))
+    assert json.loads((begun / workdir.JOB_FILE).read_text())["job"] == "train"
 
 
 def test_every_free_setting_exists():
