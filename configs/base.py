@@ -1,6 +1,6 @@
 """Every field with its default; other configurations start from these and change a few fields.
 
-Meaning, unit and range of each field stand beside it in `optimrl_jax/settings.py`.
+Meaning, unit and range of each field stand beside it in `optimrl_jax/settings`.
 """
 
 import ml_collections

@@ -1,0 +1,67 @@
+"""The recipes of the two trainers, and what stays of their checkpoints."""
+
+import dataclasses
+
+from optimrl_jax.jobs.checked_fields import (
+    NOT_NEGATIVE,
+    OPEN_SHARE,
+    POSITIVE,
+    setting,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class SftSettings:
+    """The recipe of supervised fine-tuning."""
+
+    init_from: str = setting("", "weights to start from: Hugging Face directory, GGUF file, gguf:PACKAGE; empty: none")
+    steps: int = setting(400, "optimizer steps", POSITIVE)
+    batch: int = setting(32, "programs of one step", POSITIVE)
+    batch_tokens: int = setting(
+        0, "tokens of one step, examples being taken while they fit; 0: `batch` examples, however long", NOT_NEGATIVE
+    )
+    mix: tuple[tuple[str, float], ...] = setting(
+        (), "(JSONL or Parquet file of `messages`, weight) of each source; empty: the programs of the dataset"
+    )
+    tokenizer: str = setting("", "directory of the tokenizer files of a model; empty: one is trained here")
+    learning_rate: float = setting(2e-3, "peak of the schedule", POSITIVE)
+    warmup_steps: int = setting(50, "linear warm-up, steps", NOT_NEGATIVE)
+    weight_decay: float = setting(0.05, "decoupled weight decay", NOT_NEGATIVE)
+    max_grad_norm: float = setting(1.0, "global clipping norm", POSITIVE)
+    checkpoint_every: int = setting(100, "steps between checkpoints", POSITIVE)
+    most_skipped: int = setting(10, "updates in a row without a finite gradient before the run stops", POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True)
+class GrpoSettings:
+    """The recipe of GRPO: sec. 5, "Can GRPO be stable ...?", and App. F."""
+
+    init_from: str = setting("", "workdir of the SFT job to start from, or weights as in sft.init_from")
+    sampler: str = setting(
+        "", "http(s)://host:port/v1 of an engine that samples the rollouts (see engine); empty: the actors do"
+    )
+    steps: int = setting(80, "optimizer steps", POSITIVE)
+    problems: int = setting(6, "prompts of one step", POSITIVE)
+    rollouts: int = setting(16, "G, rollouts of one prompt", (lambda v: v >= 2, "at least 2"))
+    temperature: float = setting(1.0, "sampling temperature", POSITIVE)
+    learning_rate: float = setting(3e-4, "peak of the schedule", POSITIVE)
+    warmup_steps: int = setting(5, "linear warm-up, steps", NOT_NEGATIVE)
+    weight_decay: float = setting(0.0, "decoupled weight decay", NOT_NEGATIVE)
+    max_grad_norm: float = setting(1.0, "global clipping norm", POSITIVE)
+    epsilon_low: float = setting(0.2, "lower clip of the ratio", OPEN_SHARE)
+    epsilon_high: float = setting(0.25, "upper clip of the ratio", NOT_NEGATIVE)
+    horizon: int = setting(32_768, "N, fixed token horizon of the loss", POSITIVE)
+    max_staleness: int = setting(30, "S_max, optimizer steps", NOT_NEGATIVE)
+    broadcast_every: int = setting(1, "K, steps between weight broadcasts to the actor", POSITIVE)
+    ahead: int = setting(0, "batches the actor works ahead of the learner", NOT_NEGATIVE)
+    most_skipped: int = setting(10, "updates in a row without a finite gradient before the run stops", POSITIVE)
+    checkpoint_every: int = setting(10, "steps between checkpoints", POSITIVE)
+    keeps_rollouts: bool = setting(True, "every rollout with its verdicts is written to Parquet in the workdir")
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointSettings:
+    """Which checkpoints of a job stay on disk."""
+
+    keep: int = setting(2, "newest checkpoints that stay; 0: all", NOT_NEGATIVE)
+    keep_every: int = setting(0, "checkpoints of multiples of so many steps stay as well; 0: none", NOT_NEGATIVE)
