@@ -13,14 +13,13 @@ import sys
 import time
 import typing
 
-from optimrl_jax.arrays import AffineMap, Outcome
-from optimrl_jax.data import benchmark, dataset
-from optimrl_jax.evaluation import leaderboards, plots, policies, records, replay, scores
+from optimrl_jax.arrays import Outcome
+from optimrl_jax.evaluation import leaderboards, plots, policies, replay, scores
 from optimrl_jax.evaluation.collect import collect_evaluation
+from optimrl_jax.evaluation.held_out.problems import check_scores, load_held_out, with_known_taus
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
-from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.settings import Settings
 from optimrl_jax.training import checkpoints
 
@@ -33,14 +32,15 @@ def main(job: Job) -> None:
     """Evaluate every policy and write records, table, plots and `summary.json`."""
     started_s = time.monotonic()
     settings = with_default_policies(job.settings, job.workdir)
-    check_evaluation(settings)
+    policies.check_names(settings.evaluation.policies)
+    check_scores(settings)
     problems = load_held_out(settings)
     output = job.workdir / "evaluation"
     output.mkdir(parents=True, exist_ok=True)
     evaluation = collect_evaluation(settings, problems, output)
-    times, drift = reference_times(evaluation, settings)
-    outcomes = replay_policies(evaluation, times, ties=settings.environment.ties)
-    settings = _with_known_taus(settings, evaluation)
+    times, drift = replay.reference_times(evaluation, settings)
+    outcomes = replay.replay_policies(evaluation, times, ties=settings.environment.ties)
+    settings = with_known_taus(settings, evaluation.problems)
     results, paired = _scores(settings, outcomes)
     plots.print_table(plots.pass_table(results, paired, title=f"{len(problems)} held-out problems"))
     _plot(settings, output, results, problems=len(problems))
@@ -55,82 +55,6 @@ def with_default_policies(settings: Settings, workdir: pathlib.Path) -> Settings
     if (workdir / checkpoints.FOLDER).is_dir():
         found.append(("trained", str(workdir)))
     return dataclasses.replace(settings, evaluation=dataclasses.replace(settings.evaluation, policies=tuple(found)))
-
-
-def check_evaluation(settings: Settings) -> None:
-    """Check what can be evaluated before anything is sampled.
-
-    Raises:
-      UserError: for policies, pass@k or p_tau that do not fit, naming the setting.
-    """
-    policies.check_names(settings.evaluation.policies)
-    most, samples = max(settings.evaluation.ks, default=0), settings.evaluation.samples
-    if not settings.evaluation.ks or most > samples:
-        raise UserError(
-            f"evaluation.ks = {settings.evaluation.ks}: expected numbers up to evaluation.samples = {samples}"
-        )
-    if not settings.evaluation.taus:
-        raise UserError("evaluation.taus = (): expected at least one percentile in (0, 100]")
-
-
-def load_held_out(settings: Settings) -> list[dataset.ProblemRecord]:
-    """Load the problems to evaluate on: a tests-only benchmark where one is named, else the held-out split.
-
-    Raises:
-      UserError: for a file or dataset that cannot be read.
-    """
-    if settings.evaluation.benchmark:
-        problems = benchmark.read_benchmark(settings.evaluation.benchmark)
-    else:
-        problems = dataset.load_records(settings.data.directory, settings.data.test_split)
-    return problems[: settings.evaluation.problems or None]
-
-
-def reference_times(
-    evaluation: records.Evaluation, settings: Settings
-) -> tuple[leaderboards.ReferenceTimes, leaderboards.DriftFit]:
-    """Choose the reference durations to rank against, and fit how this timing pass relates to the stored ones.
-
-    Args:
-      evaluation: with the runs of the references.
-      settings: the leaderboard and the configured calibration.
-    """
-    runs = records.executions_of(evaluation, records.REFERENCES)
-    fresh_s = [replay.fresh_durations(p, of_problem) for p, of_problem in zip(evaluation.problems, runs, strict=True)]
-    drift = replay.fit_drift(evaluation.problems, fresh_s)
-    gamma = AffineMap(settings.environment.alpha, settings.environment.beta_s)
-    choose = leaderboards.LEADERBOARDS[settings.evaluation.leaderboard]
-    return choose([problem.duration_s for problem in evaluation.problems], fresh_s, drift, gamma), drift
-
-
-def replay_policies(
-    evaluation: records.Evaluation, times: leaderboards.ReferenceTimes, *, ties: str
-) -> dict[str, Outcome]:
-    """Judge every policy's samples against the leaderboard.
-
-    Args:
-      evaluation: stored problems and samples.
-      times: what to rank against.
-      ties: "first" or "average".
-
-    Returns:
-      Outcomes `[problems, samples]` by policy.
-    """
-    groups = replay.group_problems(evaluation.problems, times.reference_s)
-    env = replay.ranking_environment(times.gamma, ties=ties)
-    outcomes = {}
-    for name in evaluation.facts["policies"]:
-        judged = replay.judge_groups([env], groups, records.executions_of(evaluation, name))
-        outcomes[name] = Outcome(*(part[0] for part in judged))
-    return outcomes
-
-
-def _with_known_taus(settings: Settings, evaluation: records.Evaluation) -> Settings:
-    """Report p100 alone, plain correctness, where no problem has a reference and so there is no leaderboard."""
-    if any(problem.is_usable.any() for problem in evaluation.problems):
-        return settings
-    _LOG.info("no problem has references: scores are of correctness alone (p100)")
-    return dataclasses.replace(settings, evaluation=dataclasses.replace(settings.evaluation, taus=(100,)))
 
 
 def _scores(settings: Settings, outcomes: dict[str, Outcome]) -> tuple[dict, dict]:

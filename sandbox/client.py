@@ -8,9 +8,10 @@ InvalidRequestError, a program's failure is a verdict, and a fault of the sandbo
 import asyncio
 import collections
 import concurrent.futures
+import contextlib
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from sandbox.protocol import TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite, require
@@ -112,6 +113,7 @@ class Client:
         self.service = service
         self._store = store
         self._reuse = reuse
+        self._concurrency = threads
         self._threads = concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="sandbox-client")
 
     @property
@@ -140,6 +142,29 @@ class Client:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.service.close()
         self._threads.shutdown(wait=True)
+        if self._store:
+            self._store.close()
+            self._store = None
+
+    @contextlib.contextmanager
+    def timing_pass(self, store: str | pathlib.Path | None) -> Iterator["Client"]:
+        """Give a client on the same service whose answers come from another store, and go into no other.
+
+        What the two ask for at the same time shares the workers; no answer of one ever serves the other.
+
+        Args:
+          store: file of the answers of the pass, made where it does not exist; None keeps none.
+        """
+        kept = Store(store) if store and self._reuse == "always" else None
+        client = Client(self.service, store=kept, reuse=self._reuse, threads=self._concurrency)
+        try:
+            yield client
+        finally:
+            client.end_pass()
+
+    def end_pass(self) -> None:
+        """Drop the requests that wait and close the store; the service goes on."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
         if self._store:
             self._store.close()
             self._store = None

@@ -4,12 +4,14 @@ All programs of all policies and the reference solutions run in one pass, in ran
 goes through meets them alike (sec. 5, "Replayed evaluation"). Nothing here says what a program is worth.
 """
 
+import contextlib
+import functools
 import hashlib
 import json
 import logging
 import pathlib
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -20,13 +22,56 @@ from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.rollout import execution
 from optimrl_jax.rollout.actor import SampledProgram
 from optimrl_jax.settings import Settings
+from sandbox.client import Client
 
 _LOG = logging.getLogger(__name__)
 ALL_KINDS = frozenset(arrays.TestKind)
 
 
+class PolicySource(typing.NamedTuple):
+    """A policy whose programs are to be timed.
+
+    Attributes:
+      facts: what records keep of it, as `policies.policy_facts` has it; another value is another question.
+      sample: samples `evaluation.samples` programs for each problem, in order.
+    """
+
+    facts: dict[str, typing.Any]
+    sample: Callable[[], list[list[SampledProgram]]]
+
+
 def collect_evaluation(
     settings: Settings, problems: Sequence[ProblemRecord], output: pathlib.Path
+) -> records.Evaluation:
+    """Read or make the records of `evaluation.policies`; see `collect_records`.
+
+    Args:
+      settings: `evaluation`, `sandbox`, `data`, `grpo.temperature` and the seed.
+      problems: to evaluate on, in the order of all results.
+      output: an existing directory for records, answers of servers and the store of the timing pass.
+    """
+    statements = [problem.statement for problem in problems]
+
+    def source_of(name: str, source: str) -> PolicySource:
+        answers = output / f"answers_{name}.jsonl"
+        sample = functools.partial(policies.sample_programs, source, statements, settings, answers=answers)
+        return PolicySource(policies.policy_facts(source), sample)
+
+    sources = {name: source_of(name, source) for name, source in settings.evaluation.policies}
+
+    def connect(store: str) -> contextlib.AbstractContextManager[Client]:
+        return execution.connect_sandbox(settings.sandbox, pass_store=store)
+
+    return collect_records(settings, problems, output, sources=sources, connect=connect)
+
+
+def collect_records(
+    settings: Settings,
+    problems: Sequence[ProblemRecord],
+    output: pathlib.Path,
+    *,
+    sources: Mapping[str, PolicySource],
+    connect: Callable[[str], contextlib.AbstractContextManager[Client]],
 ) -> records.Evaluation:
     """Read the records in `output` where they answer the same question; otherwise sample, time and write them.
 
@@ -36,9 +81,11 @@ def collect_evaluation(
     Args:
       settings: `evaluation`, `sandbox`, `data`, `grpo.temperature` and the seed.
       problems: to evaluate on, in the order of all results.
-      output: an existing directory for records, answers of servers and the store of the timing pass.
+      output: an existing directory for records and the store of the timing pass.
+      sources: the policies, by name.
+      connect: opens a client on the sandbox with the store of the pass; without one where the path is empty.
     """
-    named = {name: policies.policy_facts(source) for name, source in settings.evaluation.policies}
+    named = {name: source.facts for name, source in sources.items()}
     question = _question(settings, problems, named)
     key = _hash(question)
     stored = records.stored_facts(output)
@@ -49,7 +96,9 @@ def collect_evaluation(
         changed = [name for name, value in question.items() if stored.get("question", {}).get(name) != _hash(value)]
         _LOG.info("the stored records answer another question (%s changed): timing everything anew", ", ".join(changed))
     current = timing_pass.enter_pass(output, key)
-    samples = _time_all(settings, problems, _programs(settings, problems, output), current)
+    with connect(current.store if settings.sandbox.reuse == "always" else "") as client:
+        executor = execution.Executor(client, settings.sandbox)
+        samples = _time_all(executor, problems, _programs(settings, problems, sources), seed=settings.seed)
     facts = {
         "key": key,
         "question": {name: _hash(value) for name, value in question.items()},
@@ -77,26 +126,24 @@ def _hash(value: object) -> str:
 
 
 def _programs(
-    settings: Settings, problems: Sequence[ProblemRecord], output: pathlib.Path
+    settings: Settings, problems: Sequence[ProblemRecord], sources: Mapping[str, PolicySource]
 ) -> dict[str, list[list[SampledProgram]]]:
     """Gather the programs to time, by policy and problem: n samples of each policy, and the references themselves."""
     programs = {
         records.REFERENCES: [[SampledProgram(text) for text in problem.reference_program] for problem in problems]
     }
-    statements = [problem.statement for problem in problems]
-    for name, source in settings.evaluation.policies:
+    for name, source in sources.items():
         _LOG.info("%s: sampling %d programs for each of %d problems", name, settings.evaluation.samples, len(problems))
-        programs[name] = policies.sample_programs(
-            source, statements, settings, answers=output / f"answers_{name}.jsonl"
-        )
+        programs[name] = source.sample()
     return programs
 
 
 def _time_all(
-    settings: Settings,
+    executor: execution.Executor,
     problems: Sequence[ProblemRecord],
     programs: dict[str, list[list[SampledProgram]]],
-    current: timing_pass.TimingPass,
+    *,
+    seed: int,
 ) -> list[records.SampleRecord]:
     """Execute every program on every test, in random order, within one pass."""
     attempts = [
@@ -105,14 +152,11 @@ def _time_all(
         for index, of_problem in enumerate(of_policy)
         for number, sampled in enumerate(of_problem)
     ]
-    order = np.random.default_rng(settings.seed).permutation(len(attempts))
+    order = np.random.default_rng(seed).permutation(len(attempts))
     shuffled = [attempts[position] for position in order]
-    pass_store = current.store if settings.sandbox.reuse == "always" else ""
-    with execution.connect_sandbox(settings.sandbox, pass_store=pass_store) as client:
-        executor = execution.Executor(client, settings.sandbox)
-        pairs = [(problems[index], sampled.program) for _, index, _, sampled in shuffled]
-        with JobProgress("timed programs", len(shuffled)) as progress:
-            runs = executor.execute(pairs, kinds=ALL_KINDS, on_result=progress.advance_to)
+    pairs = [(problems[index], sampled.program) for _, index, _, sampled in shuffled]
+    with JobProgress("timed programs", len(shuffled)) as progress:
+        runs = executor.execute(pairs, kinds=ALL_KINDS, on_result=progress.advance_to)
     samples = [
         records.SampleRecord(
             name,

@@ -13,7 +13,8 @@ import numpy as np
 from optimrl_jax import environment
 from optimrl_jax.arrays import CAP_S, AffineMap, Execution, Outcome, References, Status, TestKind, Tests
 from optimrl_jax.environment import padding
-from optimrl_jax.evaluation import leaderboards
+from optimrl_jax.evaluation import leaderboards, records
+from optimrl_jax.settings import Settings
 
 MOST_SHAPES = 4
 
@@ -148,3 +149,42 @@ def ranking_environment(gamma: AffineMap, *, ties: str = "first") -> environment
       ties: "first" or "average".
     """
     return environment.build("qp_ranked", ties=ties, alpha=gamma.slope, beta_s=gamma.offset_s)
+
+
+def reference_times(
+    evaluation: records.Evaluation, settings: Settings
+) -> tuple[leaderboards.ReferenceTimes, leaderboards.DriftFit]:
+    """Choose the reference durations to rank against, and fit how this timing pass relates to the stored ones.
+
+    Args:
+      evaluation: with the runs of the references.
+      settings: the leaderboard and the configured calibration.
+    """
+    runs = records.executions_of(evaluation, records.REFERENCES)
+    fresh_s = [fresh_durations(p, of_problem) for p, of_problem in zip(evaluation.problems, runs, strict=True)]
+    drift = fit_drift(evaluation.problems, fresh_s)
+    gamma = AffineMap(settings.environment.alpha, settings.environment.beta_s)
+    choose = leaderboards.LEADERBOARDS[settings.evaluation.leaderboard]
+    return choose([problem.duration_s for problem in evaluation.problems], fresh_s, drift, gamma), drift
+
+
+def replay_policies(
+    evaluation: records.Evaluation, times: leaderboards.ReferenceTimes, *, ties: str
+) -> dict[str, Outcome]:
+    """Judge every policy's samples against the leaderboard.
+
+    Args:
+      evaluation: stored problems and samples.
+      times: what to rank against.
+      ties: "first" or "average".
+
+    Returns:
+      Outcomes `[problems, samples]` by policy.
+    """
+    groups = group_problems(evaluation.problems, times.reference_s)
+    env = ranking_environment(times.gamma, ties=ties)
+    outcomes = {}
+    for name in evaluation.facts["policies"]:
+        judged = judge_groups([env], groups, records.executions_of(evaluation, name))
+        outcomes[name] = Outcome(*(part[0] for part in judged))
+    return outcomes
