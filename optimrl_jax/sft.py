@@ -4,6 +4,7 @@
 the policy starts mediocre on purpose, and speed is for GRPO to find. `sft.mix` names files of conversations instead.
 """
 
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -25,9 +26,11 @@ from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
 from optimrl_jax.settings import DataSettings, Network, Settings
-from optimrl_jax.training import checkpoints, objectives, trainer, workdir
+from optimrl_jax.training import checkpoints, metric_sinks, objectives, trainer, workdir
 
 _LOG = logging.getLogger(__name__)
+# Share of the peak learning rate at the last step.
+ENDS_AT = 0.1
 
 
 def main(job: Job) -> None:
@@ -43,6 +46,7 @@ def main(job: Job) -> None:
 def _run(job: Job, *, own: pathlib.Path) -> None:
     settings = job.settings
     workdir.claim_workdir(job.workdir, "sft", settings)
+    metric_sinks.check_sinks(settings.metrics)
     workdir.reuse_compiled_programs(job.workdir)
     start = _start(own, settings)
     corpus = (corpus_of_mix if settings.sft.mix else corpus_of_dataset)(
@@ -88,7 +92,7 @@ class SupervisedRun:
         self._trainer = trainer.Trainer(
             params,
             functools.partial(objectives.supervised, settings=network),
-            trainer.build_optimizer(settings.sft, ends_at=0.1),
+            trainer.build_optimizer(settings.sft, ends_at=ENDS_AT),
             mesh=settings.mesh,
             micro_rows=settings.data.micro_rows,
             most_skipped=settings.sft.most_skipped,
@@ -96,7 +100,11 @@ class SupervisedRun:
         self._checkpoints = checkpoints.Checkpoints(directory, kept=settings.checkpoints)
         self._step = 0
         self._stopwatch = workdir.Stopwatch(self._restore())
-        self._metrics = workdir.MetricsWriter(multihost.process_directory(directory), first_step=self._step)
+        self._metrics = workdir.MetricsWriter(
+            multihost.process_directory(directory),
+            first_step=self._step,
+            open_sinks=metric_sinks.sink_opener(settings),
+        )
 
     def run(self) -> dict[str, float]:
         """Train to the last step and return the figures of the job.
@@ -110,15 +118,17 @@ class SupervisedRun:
         """
         recipe = self._settings.sft
         figures: dict[str, float] = {}
-        with JobProgress("step", recipe.steps, done=self._step) as progress:
+        with (
+            contextlib.closing(self._metrics) as metrics,
+            JobProgress("step", recipe.steps, done=self._step) as progress,
+        ):
             while self._step < recipe.steps:
                 figures = self._advance()
-                self._metrics.write(self._step, figures)
+                metrics.write(self._step, figures)
                 self._step += 1
                 progress.advance_to(self._step, f"loss {figures['loss']:.3f}  {figures['tokens_per_s']:.0f} tokens/s")
                 if self._step % recipe.checkpoint_every == 0 or self._step == recipe.steps:
                     self._save()
-        self._metrics.close()
         self._checkpoints.close()
         return {"steps": self._step, "wall_s": self._stopwatch.wall_s(), **figures}
 
@@ -127,12 +137,14 @@ class SupervisedRun:
         taken = self._corpus.encode(next(self._stream))
         packed, used = pack_examples(taken.examples, most=self._corpus.microbatches, data=self._settings.data)
         completion_tokens = multihost.global_sum(float(packed.per_token["weight"].sum()))
+        learning_rate = trainer.current_rate(self._trainer.state, self._settings.sft, ends_at=ENDS_AT)
         sums = self._trainer.step(packed, used, normalizer=completion_tokens)
         step_s = time.monotonic() - started_s
         return {
             "loss": sums["loss"] / completion_tokens,
             "entropy": sums["entropy"] / completion_tokens,
             "grad_norm": sums["grad_norm"],
+            "learning_rate": learning_rate,
             "updated": sums["is_finite"],
             "left_out": taken.left_out,
             "tokens_per_s": float(np.count_nonzero(packed.segments)) / step_s,

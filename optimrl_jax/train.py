@@ -30,7 +30,7 @@ from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor, Executes
 from optimrl_jax.rollout.journal import RolloutJournal
 from optimrl_jax.settings import DataSettings, Network, Settings
-from optimrl_jax.training import checkpoints, workdir
+from optimrl_jax.training import checkpoints, metric_sinks, workdir
 from optimrl_jax.training.trainer import DivergedError
 
 _LOG = logging.getLogger(__name__)
@@ -88,6 +88,7 @@ def main(job: Job) -> None:
 def _run(job: Job, *, own: pathlib.Path) -> None:
     settings = job.settings
     workdir.claim_workdir(job.workdir, "train", settings)
+    metric_sinks.check_sinks(settings.metrics)
     workdir.reuse_compiled_programs(job.workdir)
     task = prepare(job, mesh=sharding.build_mesh(settings.mesh, micro_rows=settings.data.micro_rows))
     workdir.write_model(own, task.policy.settings)
@@ -107,6 +108,7 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
             settings=settings.grpo,
             measured_under=sorted(measured_under),
             kept=settings.checkpoints,
+            open_sinks=metric_sinks.sink_opener(settings),
         )
         try:
             figures = training.run()

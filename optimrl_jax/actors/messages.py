@@ -50,7 +50,7 @@ def decode_groups(
     """
     r, t = settings.grpo.rollouts, settings.data.prompt_tokens + settings.data.completion_tokens
     expected = {"tokens": (r, t), "is_completion": (r, t), "log_prob": (r, t), "policy_version": (r,)}
-    expected |= dict.fromkeys(("reward", "is_valid", "is_correct", "is_fast"), (r,))
+    expected |= dict.fromkeys(("reward", "is_valid", "is_correct", "is_fast", "is_cut"), (r,))
     expected |= dict.fromkeys(("problem", "batch", "place"), ())
     number = arrays["problem"].size if "problem" in arrays else 0
     shapes = {name: (number, *shape) for name, shape in expected.items()}

@@ -25,12 +25,14 @@ from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.rollout.groups import Group, RolloutQueue
 from optimrl_jax.settings import CheckpointSettings, GrpoSettings, Network, Settings
-from optimrl_jax.training import checkpoints, objectives, trainer
+from optimrl_jax.training import checkpoints, metric_sinks, objectives, trainer
 from optimrl_jax.training import workdir as workdir_lib
 
 _LOG = logging.getLogger(__name__)
 # Both ends of the queue are in one thread here: waiting could never help.
 NO_WAIT_S = 0.0
+# Share of the peak learning rate at the last step: constant after the warm-up.
+ENDS_AT = 1.0
 
 
 class Learner:
@@ -53,7 +55,7 @@ class Learner:
         self.trainer = trainer.Trainer(
             params,
             objective(model, grpo, importance_cap=settings.engine.importance_cap if grpo.sampler else 0.0),
-            trainer.build_optimizer(grpo, ends_at=1.0),
+            trainer.build_optimizer(grpo, ends_at=ENDS_AT),
             mesh=settings.mesh,
             micro_rows=settings.data.micro_rows,
             most_skipped=grpo.most_skipped,
@@ -77,8 +79,8 @@ class Learner:
 
         Returns:
           Figures by name: those of `group_metrics`, the shares of dropped groups, "updated" (0 or 1) and
-          "trained_tokens"; where anything was trained on, also the loss (App. F, Eq. 38), the gradient norm, and
-          averages over the trained tokens.
+          "trained_tokens"; where anything was trained on, also the loss (App. F, Eq. 38), the gradient norm, the
+          learning rate, and averages over the trained tokens.
 
         Raises:
           DivergedError: after `grpo.most_skipped` updates in a row without a finite gradient.
@@ -93,6 +95,7 @@ class Learner:
         if not kept:
             return {**found, "updated": 0.0, "trained_tokens": 0.0}
         packed, used = self._assemble(kept)
+        learning_rate = trainer.current_rate(self.trainer.state, self._grpo, ends_at=ENDS_AT)
         sums = self.trainer.step(packed, used, normalizer=self._grpo.horizon, place=multihost.from_replicated)
         tokens = max(1.0, sums["tokens"])
         return {
@@ -106,6 +109,7 @@ class Learner:
             "sampler_mismatch": sums["mismatch"] / tokens,
             "truncated_share": sums["truncated"] / tokens,
             "grad_norm": sums["grad_norm"],
+            "learning_rate": learning_rate,
         }
 
 
@@ -173,6 +177,7 @@ class TrainingLoop:
       settings: the recipe.
       measured_under: calibrations of the dataset's durations; a run that goes on under other ones logs a warning.
       kept: which checkpoints stay on disk.
+      open_sinks: opens what gets the figures beside `metrics.jsonl`.
     """
 
     def __init__(
@@ -184,6 +189,7 @@ class TrainingLoop:
         settings: GrpoSettings,
         measured_under: typing.Sequence[str] = (),
         kept: CheckpointSettings = checkpoints.KEEP_TWO,
+        open_sinks: metric_sinks.SinkOpener = metric_sinks.no_sinks,
     ) -> None:
         self._source = source
         self._learner = learner
@@ -191,7 +197,9 @@ class TrainingLoop:
         self._measured_under = sorted(measured_under)
         self._checkpoints = checkpoints.Checkpoints(workdir, kept=kept)
         self._stopwatch = workdir_lib.Stopwatch(self._restore())
-        self._metrics = workdir_lib.MetricsWriter(multihost.process_directory(workdir), first_step=learner.step)
+        self._metrics = workdir_lib.MetricsWriter(
+            multihost.process_directory(workdir), first_step=learner.step, open_sinks=open_sinks
+        )
 
     def run(self) -> dict[str, float]:
         """Train to the last step.
@@ -214,8 +222,8 @@ class TrainingLoop:
                     self._save_if_due()
         finally:
             self._source.close()
+            self._metrics.close()
             self._checkpoints.wait()
-        self._metrics.close()
         self._checkpoints.close()
         return {"steps": self._learner.step, "wall_s": self._stopwatch.wall_s(), **figures}
 

@@ -99,6 +99,14 @@ def thaw(settings: typing.Any) -> dict[str, typing.Any]:
     return dataclasses.asdict(settings)
 
 
+def flatten(values: Mapping[str, typing.Any], path: str = "") -> dict[str, typing.Any]:
+    """Flatten nested values to their dotted names, such as `grpo.steps`."""
+    found = {}
+    for name, value in values.items():
+        found |= flatten(value, f"{path}{name}.") if isinstance(value, dict) else {f"{path}{name}": value}
+    return found
+
+
 def _checked(hint: typing.Any, value: object, field: dataclasses.Field, name: str) -> object:
     value = _typed(hint, value, name)
     accepts, expected = field.metadata["check"]

@@ -296,7 +296,7 @@ class Actor:
                 rollouts = join_rollouts(self._prompts[problem], own, version=sampled.version, longest=longest)
                 judged = self._judge(problem, runs[span], stream=(sampled.batch + place) % 2, batch=sampled.batch)
                 identity = np.int32(problem), np.int32(sampled.batch), np.int32(place)
-                groups.append(Group(rollouts, *judged, *identity))
+                groups.append(Group(rollouts, *judged, ~np.asarray(own.has_ended), *identity))
                 if self._journal is not None:
                     self._write_down(groups[-1], own, programs[span], runs[span])
         return groups
@@ -312,7 +312,6 @@ class Actor:
             problem=self._records[int(group.problem)].id,
             completions=[tokenizer.decode(tokens[:length], keeps_reasoning_tags=True) for tokens, length in rows],
             programs=programs,
-            is_cut=~np.asarray(own.has_ended),
             runs=runs,
         )
 

@@ -27,6 +27,7 @@ class Group(typing.NamedTuple):
       is_valid: `[r]`, False where a fault left nothing to judge.
       is_correct: `[r]` strict correctness; for the report only.
       is_fast: `[r]` correctness within every gate; for the report only.
+      is_cut: `[r]` the completion filled its room without ending; for the report only.
       problem: index of the problem in its split.
       batch: number of the batch that was sampled.
       place: place of the problem in that batch; (`batch`, `place`) occurs once in a run.
@@ -37,6 +38,7 @@ class Group(typing.NamedTuple):
     is_valid: Bool[Array, " r"]
     is_correct: Bool[Array, " r"]
     is_fast: Bool[Array, " r"]
+    is_cut: Bool[Array, " r"]
     problem: Int[np.ndarray | np.integer, ""]
     batch: Int[np.ndarray | np.integer, ""] = np.int32(0)
     place: Int[np.ndarray | np.integer, ""] = np.int32(0)
@@ -324,22 +326,29 @@ def group_metrics(groups: Sequence[Group], *, step: int) -> dict[str, float]:
       step: optimizer steps taken so far.
 
     Returns:
-      "reward", "correct_share" and "fast_share" over the valid rollouts (0 where there are none), the number of
-      "faults", "staleness" (mean) and "staleness_max" in optimizer steps, and "completion_tokens", the mean length of
-      all.
+      "reward", "correct_share" and "fast_share" over the valid rollouts (0 where there are none); "reward_std", the
+      mean over prompts of the standard deviation of their valid rewards; the number of "faults"; "staleness" (mean) and
+      "staleness_max" in optimizer steps; "completion_tokens", the mean length of all, with "completion_tokens_min" and
+      "completion_tokens_max"; "cut_share", the share of all that filled their room without ending.
     """
-    reward, is_valid, is_correct, is_fast = (
+    reward, is_valid, is_correct, is_fast, is_cut = (
         np.concatenate([getattr(group, name) for group in groups])
-        for name in ("reward", "is_valid", "is_correct", "is_fast")
+        for name in ("reward", "is_valid", "is_correct", "is_fast", "is_cut")
     )
     valid = max(1, int(is_valid.sum()))
     stale = [staleness(group, step=step) for group in groups]
+    spread = [float(np.std(group.reward[group.is_valid])) for group in groups if group.is_valid.any()]
+    lengths = np.concatenate([np.asarray(group.rollouts.is_completion.sum(axis=1)) for group in groups])
     return {
         "reward": float(np.where(is_valid, reward, 0).sum() / valid),
+        "reward_std": float(np.mean(spread)) if spread else 0.0,
         "correct_share": float((is_correct & is_valid).sum() / valid),
         "fast_share": float((is_fast & is_valid).sum() / valid),
         "faults": int((~is_valid).sum()),
         "staleness": float(np.mean(stale)),
         "staleness_max": max(stale),
-        "completion_tokens": float(np.mean([group.rollouts.is_completion.sum(axis=1).mean() for group in groups])),
+        "completion_tokens": float(lengths.mean()),
+        "completion_tokens_min": int(lengths.min()),
+        "completion_tokens_max": int(lengths.max()),
+        "cut_share": float(is_cut.mean()),
     }

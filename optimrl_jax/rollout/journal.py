@@ -80,7 +80,6 @@ class RolloutJournal:
         problem: str,
         completions: Sequence[str],
         programs: Sequence[str],
-        is_cut: Sequence[bool] | np.ndarray,
         runs: Sequence[CandidateRun],
     ) -> None:
         """Add the rollouts of one problem.
@@ -90,7 +89,6 @@ class RolloutJournal:
           problem: id of the problem.
           completions: `[r]` decoded completions.
           programs: `[r]` programs extracted from them.
-          is_cut: `[r]` whether a completion ran out of room.
           runs: `[r]` what each program did on the tests.
         """
         lengths = group.rollouts.is_completion.sum(axis=1)
@@ -108,7 +106,7 @@ class RolloutJournal:
                 "completion": completions[sample],
                 "program": programs[sample],
                 "tokens": int(lengths[sample]),
-                "is_cut": bool(is_cut[sample]),
+                "is_cut": bool(group.is_cut[sample]),
                 "status": run.status.tolist(),
                 "duration_s": run.duration_s.tolist(),
                 "reward": float(group.reward[sample]),

@@ -15,6 +15,7 @@ from optimrl_jax.settings.execution import SandboxSettings
 from optimrl_jax.settings.model import ComputeSettings, ModelSettings, Network
 from optimrl_jax.settings.policies import EvaluationSettings, ServeSettings
 from optimrl_jax.settings.recipes import CheckpointSettings, GrpoSettings, SftSettings
+from optimrl_jax.settings.reporting import MetricsSettings
 from optimrl_jax.settings.reward import EnvironmentSettings, NoiseSettings, RewardSettings
 from optimrl_jax.settings.sampling import ActorSettings, EngineSettings
 
@@ -30,6 +31,7 @@ __all__ = [
     "EvaluationSettings",
     "GrpoSettings",
     "MeshSettings",
+    "MetricsSettings",
     "ModelSettings",
     "Network",
     "NoiseSettings",
@@ -62,6 +64,7 @@ class Settings:
     actors: ActorSettings = section(ActorSettings)
     engine: EngineSettings = section(EngineSettings)
     checkpoints: CheckpointSettings = section(CheckpointSettings)
+    metrics: MetricsSettings = section(MetricsSettings)
     evaluation: EvaluationSettings = section(EvaluationSettings)
     serve: ServeSettings = section(ServeSettings)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
@@ -63,22 +64,30 @@ def build_optimizer(recipe: Recipe, *, ends_at: float) -> optax.GradientTransfor
       recipe: steps, peak rate, warm-up, decay and clipping norm.
       ends_at: share of the peak rate at the last step; 1 keeps the rate constant after the warm-up.
     """
-    schedule = optax.warmup_cosine_decay_schedule(
+    return optax.chain(
+        optax.clip_by_global_norm(recipe.max_grad_norm),
+        optax.adamw(_schedule(recipe, ends_at=ends_at), b2=0.95, weight_decay=recipe.weight_decay, mask=_is_decayed),
+    )
+
+
+def _schedule(recipe: Recipe, *, ends_at: float) -> optax.Schedule:
+    return optax.warmup_cosine_decay_schedule(
         init_value=0.0 if recipe.warmup_steps else recipe.learning_rate,
         peak_value=recipe.learning_rate,
         warmup_steps=recipe.warmup_steps,
         decay_steps=max(recipe.steps, recipe.warmup_steps + 1),
         end_value=recipe.learning_rate * ends_at,
     )
-    return optax.chain(
-        optax.clip_by_global_norm(recipe.max_grad_norm),
-        optax.adamw(schedule, b2=0.95, weight_decay=recipe.weight_decay, mask=_is_decayed),
-    )
 
 
 def initial_state(params: decoder.Params, optimizer: optax.GradientTransformation) -> TrainState:
     """Build the training state before the first update; the parameters are used as they are, not copied."""
     return TrainState(params, optimizer.init(params), jnp.int32(0))
+
+
+def current_rate(state: TrainState, recipe: Recipe, *, ends_at: float) -> float:
+    """Return the learning rate of the next update of a state that `build_optimizer` moves with the same arguments."""
+    return float(np.asarray(_schedule(recipe, ends_at=ends_at)(int(state.step))))
 
 
 def update(

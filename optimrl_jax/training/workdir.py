@@ -14,12 +14,12 @@ import typing
 import jax
 import rich.console
 import rich.table
-import tensorboardX
 
 from optimrl_jax import settings as settings_lib
 from optimrl_jax.jobs import files
-from optimrl_jax.jobs.checked_fields import freeze, thaw
+from optimrl_jax.jobs.checked_fields import flatten, freeze, thaw
 from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.training import metric_sinks
 
 _LOG = logging.getLogger(__name__)
 POLICY_FILE = "policy.json"
@@ -32,7 +32,7 @@ FREE = (
     "sandbox.address", "sandbox.workers", "sandbox.store", "sandbox.reuse", "sandbox.fallback_",
     "compute.remat", "compute.unroll", "compute.attention_block", "compute.logits_chunk",
     "data.directory", "data.slots", "data.micro_rows",
-    "actors.", "checkpoints.", "device.", "evaluation.", "mesh.", "processes.", "serve.",
+    "actors.", "checkpoints.", "device.", "evaluation.", "mesh.", "metrics.", "processes.", "serve.",
 )  # fmt: skip
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
@@ -115,16 +115,8 @@ def claim_workdir(workdir: pathlib.Path, job: str, settings: settings_lib.Settin
             )
 
 
-def flatten(values: dict[str, typing.Any], path: str = "") -> dict[str, typing.Any]:
-    """Flatten nested values to their dotted names, such as `grpo.steps`."""
-    found = {}
-    for name, value in values.items():
-        found |= flatten(value, f"{path}{name}.") if isinstance(value, dict) else {f"{path}{name}": value}
-    return found
-
-
 class MetricsWriter:
-    """Writes one line a step to `metrics.jsonl`, and the same numbers for TensorBoard.
+    """Writes one line a step to `metrics.jsonl`, and gives the same numbers to every sink.
 
     A resumed run cuts off the lines of steps that it repeats. Lines for which the disk has no room are kept and written
     with a later one.
@@ -132,29 +124,33 @@ class MetricsWriter:
     Args:
       workdir: an existing directory, of this process alone.
       first_step: the first step that will be written; older lines stay.
+      open_sinks: opens the sinks for (workdir, first_step).
     """
 
-    def __init__(self, workdir: pathlib.Path, *, first_step: int) -> None:
+    def __init__(
+        self,
+        workdir: pathlib.Path,
+        *,
+        first_step: int,
+        open_sinks: metric_sinks.SinkOpener = metric_sinks.no_sinks,
+    ) -> None:
         self._path = workdir / METRICS_FILE
         self._unwritten: list[str] = []
         kept = [line for line in self._lines() if _step_of(line) < first_step]
         self._path.write_text("".join(f"{line}\n" for line in kept))
-        # Unbounded: TensorBoard's writer thread dies on a full disk, and a full queue would then block `write`.
-        self._board = tensorboardX.SummaryWriter(str(workdir / "tensorboard"), purge_step=first_step, max_queue=0)
+        self._sinks = open_sinks(workdir, first_step)
 
     def write(self, step: int, values: dict[str, float]) -> None:
         """Write the figures of a step; a full disk is one warning in the log."""
         self._unwritten.append(json.dumps({"step": step, **values}) + "\n")
         self._flush()
-        for name, value in values.items():
-            self._board.add_scalar(name, value, step)
+        for sink in self._sinks:
+            sink.write(step, values)
 
     def close(self) -> None:
-        """Close TensorBoard's files; a failure is one warning in the log."""
-        try:
-            self._board.close()
-        except OSError as error:
-            _LOG.warning("TensorBoard's files are not complete: %s", error)
+        """Close every sink."""
+        for sink in self._sinks:
+            sink.close()
 
     def _flush(self) -> None:
         size = self._path.stat().st_size

@@ -40,6 +40,7 @@ def group(seed: int, *, version: int = 0, reward: tuple[float, ...] | None = Non
         is_valid=np.ones(rollouts, bool),
         is_correct=rewards > -1,
         is_fast=rewards > 0,
+        is_cut=is_completion.sum(axis=1) == 8,
         problem=np.int32(seed),
     )
 

@@ -28,6 +28,7 @@ def test_an_update_makes_what_earned_more_more_likely():
     before = total(own.trainer.state.params, one, 0)
     found = own.learn([one])
     assert found["updated"] == 1
+    assert found["learning_rate"] == pytest.approx(SETTINGS.grpo.learning_rate)
     assert total(own.trainer.state.params, one, 0) > before
 
 

@@ -16,7 +16,8 @@ REWARDS = (1.0, -1.0, 1.0, 1.0)
 
 
 def write(workdir, *, batch=0, rewards=REWARDS, name="p/one"):
-    one = group(0, reward=rewards)._replace(batch=np.int32(batch))
+    is_cut = np.array([False, True, False, False])
+    one = group(0, reward=rewards)._replace(batch=np.int32(batch), is_cut=is_cut)
     seconds = [0.4, 0.1, 0.2, 0.3]
     runs = [CandidateRun(np.array([0, 1], np.int8), np.array([s, 0.0], np.float32)) for s in seconds]
     with journal.RolloutJournal(workdir / journal.FOLDER, groups_lib.advantages) as book:
@@ -25,7 +26,6 @@ def write(workdir, *, batch=0, rewards=REWARDS, name="p/one"):
             problem=name,
             completions=[f"completion {n}" for n in range(4)],
             programs=[f"print({n})" for n in range(4)],
-            is_cut=[False, True, False, False],
             runs=runs,
         )
     return one

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from optimrl_jax.jobs.checked_fields import flatten, thaw
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.settings import GrpoSettings, MeshSettings, SandboxSettings, Settings
 from optimrl_jax.training import workdir
@@ -53,5 +54,5 @@ def test_how_long_and_where_a_job_runs_may_change(begun):
 
 
 def test_every_free_setting_exists():
-    names = list(workdir.flatten(workdir.thaw(Settings())))
+    names = list(flatten(thaw(Settings())))
     assert all(any(name.startswith(free) for name in names) for free in workdir.FREE)
