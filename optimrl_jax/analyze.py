@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from optimrl_jax.analysis import metric_sections, page, replay_sections, run_sections, score_sections, speed_sections
 from optimrl_jax.analysis.sections import Section
 from optimrl_jax.analysis.study import Study, open_studies
+from optimrl_jax.analysis.timing import backends, passes
 from optimrl_jax.evaluation.leaderboards import LEADERBOARDS
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR, UserError
 
@@ -33,6 +34,10 @@ SECTIONS: dict[str, Callable[[Study], Section]] = {
     "best_human": speed_sections.best_human,
     "scalarizations": metric_sections.scalarizations,
     "metrics": metric_sections.metrics,
+    "timing_passes": passes.timing_passes,
+    "repeated_passes": passes.repeated_passes,
+    "corrections": backends.corrections,
+    "protocols": backends.protocols,
     "dynamics": run_sections.dynamics,
     "training_runs": run_sections.training_runs,
     "lengths": run_sections.lengths,

@@ -51,6 +51,8 @@ def compare(flags: argparse.Namespace) -> None:
     (study, *_) = open_studies([pathlib.Path(flags.records)])
     left = _named(study, flags.policy)
     right = None if flags.against == HUMAN_SIDE else _named(study, flags.against)
+    if right and right.timing is not left.timing:
+        raise UserError(f"{left.label} and {right.label}: expected two policies of one timing pass")
     selection = pairwise.select_pairs(study, left, right)
     output = pathlib.Path(flags.output)
     output.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ ROWS = re.findall(
     r"^\| (.+?) \| (.+?) \| (yes|hardware|part|no) \| (.*) \|$", (ROOT / "docs" / "paper.md").read_text(), re.M
 )
 NAMES = [f"{item}: {what}" for item, what, _, _ in ROWS]
-SOURCES = "".join(path.read_text() for path in sorted((ROOT / "optimrl_jax" / "analysis").glob("*.py")))
+SOURCES = "".join(path.read_text() for path in sorted((ROOT / "optimrl_jax" / "analysis").rglob("*.py")))
 
 
 def test_the_page_has_every_item_and_says_how_to_get_most():

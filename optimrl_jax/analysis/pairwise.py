@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optimrl_jax.analysis.study import PolicyRun, Study, is_passing, mean_seconds, reference_seconds
+from optimrl_jax.analysis.study import PolicyRun, Study, TimingRun, is_passing, mean_seconds, reference_seconds
 
 CATEGORIES = {
     "ALGORITHM_CHANGE": "another algorithm or paradigm, such as dynamic programming instead of trying everything",
@@ -114,10 +114,10 @@ def select_pairs(study: Study, left: PolicyRun, right: PolicyRun | None) -> Sele
     Args:
       study: policies on the same problems.
       left: one policy.
-      right: the other; None stands for the best human.
+      right: another one of the same timing pass; None stands for the best human of that pass.
     """
     pairs, counts = [], collections.Counter()
-    sides = [_best(study, policy) if policy else _best_human(study) for policy in (left, right)]
+    sides = [_best(study, policy) if policy else _best_human(study, left.timing) for policy in (left, right)]
     names = (left.label, right.label if right else HUMAN)
     for index, problem in enumerate(study.problems):
         (a, a_s), (b, b_s) = (side[index] for side in sides)
@@ -208,9 +208,9 @@ def _best(study: Study, policy: PolicyRun) -> list[tuple[str, float]]:
     return [(policy.programs[i][place], float(seconds[i, place])) for i, place in enumerate(places)]
 
 
-def _best_human(study: Study) -> list[tuple[str, float]]:
+def _best_human(study: Study, timing: TimingRun) -> list[tuple[str, float]]:
     found = []
-    for problem, seconds in zip(study.problems, reference_seconds(study), strict=True):
+    for problem, seconds in zip(study.problems, reference_seconds(study, timing), strict=True):
         place = int(seconds.argmin()) if seconds.size else -1
         found.append((problem.reference_program[place], float(seconds[place])) if place >= 0 else ("", np.inf))
     return found

@@ -7,11 +7,11 @@ import numpy as np
 
 from optimrl_jax.analysis.sections import FigureOf, Row, Section, TableOf, absent
 from optimrl_jax.analysis.study import Study
+from optimrl_jax.analysis.timing.backends import percent_within
 from optimrl_jax.arrays import AffineMap
 from optimrl_jax.environment.families import DURATIONS_S
 from optimrl_jax.evaluation import sensitivity, style, transfer
 from optimrl_jax.evaluation.replay import ProblemGroup
-from optimrl_jax.evaluation.scores import mean_score, pass_per_problem
 
 NEAR_POINTS, WORST_PLACES = 1.0, 5
 SWEEP_TAUS = (50.0, 10.0)
@@ -98,11 +98,8 @@ def time_limits(study: Study) -> Section:
     limits = tuple(sorted(DURATIONS_S, reverse=True))
     rows: list[Row] = []
     for policy in study.policies:
-        row: Row = {"policy": policy.label}
-        for limit_s in limits:
-            is_late = np.stack([(np.asarray(run.duration_s) >= limit_s).any(axis=1) for run in policy.executions])
-            is_passing = (policy.outcome.c_strict > 0) & ~is_late
-            row[f"{limit_s:g}_s"] = 100 * float(mean_score(pass_per_problem(is_passing, policy.outcome.is_valid, 1)))
+        row: Row = {"policy": policy.label, "pass": policy.timing.name}
+        row |= {f"{limit_s:g}_s": percent_within(policy, limit_s) for limit_s in limits}
         rows.append(row)
     figure = style.new_figure(7.0, 3.6, caption=f"n = {len(study.problems)} problems; marks: means over problems")
     axes = figure.subplots()

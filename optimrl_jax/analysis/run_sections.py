@@ -37,6 +37,7 @@ def overview(study: Study) -> Section:
                 "step": policy.facts.get("step"),
                 "seed": policy.facts.get("seed"),
                 "problems": len(study.problems),
+                "pass": policy.timing.name,
                 "samples": n,
                 "faulted": int((~policy.outcome.is_valid).sum()),
                 "cut": int(policy.is_cut.sum()),
@@ -45,14 +46,15 @@ def overview(study: Study) -> Section:
         )
     drifts = [
         {
-            "records": pathlib.PurePath(name).name,
-            "alpha": drift.map.slope,
-            "beta_s": drift.map.offset_s,
-            "spearman": drift.spearman,
-            "relative_rmse": drift.relative_rmse,
-            "pairs": drift.pairs,
+            "pass": timing.name,
+            "sandbox": timing.address,
+            "alpha": timing.drift.map.slope,
+            "beta_s": timing.drift.map.offset_s,
+            "spearman": timing.drift.spearman,
+            "relative_rmse": timing.drift.relative_rmse,
+            "pairs": timing.drift.pairs,
         }
-        for name, drift in study.drifts.items()
+        for timing in study.passes
     ]
     return Section(
         "What was evaluated",

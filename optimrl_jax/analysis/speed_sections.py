@@ -23,12 +23,13 @@ Key = Callable[[StoredProblem], str]
 def win_rates(study: Study) -> Section:
     """Compare each policy's fastest, median and mean program with the baseline's (Table 5)."""
     title = "Win rates"
-    if len(study.policies) < 2:
-        return absent(title, "How often a policy is faster than the baseline.", "needs two policies")
+    if not study.rivalries:
+        return absent(title, "How often a policy is faster than the baseline.", "needs two policies of one timing pass")
     everything = np.ones(len(study.problems), bool)
     rows = [
-        {"policy": policy.label, "rate": name} | _win_row(_compare(study, policy, pick, everything))
-        for policy in study.policies[1:]
+        {"policy": policy.label, "against": rival.label, "rate": name}
+        | _win_row(_compare(study, policy, rival, pick, everything))
+        for policy, rival in study.rivalries
         for name, pick in PICKS.items()
     ]
     figure = style.new_figure(
@@ -41,8 +42,8 @@ def win_rates(study: Study) -> Section:
         bars = axes.bar(x, [row["percent"] for row in own], 0.36, color=style.colour(index), label=name)
         axes.bar_label(bars, [f"n={row['wins'] + row['losses']}" for row in own], fontsize=7)
     axes.axhline(50, color="0.6", linewidth=0.8)
-    style.label_ticks(axes, x=[policy.label for policy in study.policies[1:]], size=8)
-    axes.set(ylabel=f"win rate over {study.baseline.label}, %", ylim=(0, 110))
+    style.label_ticks(axes, x=[policy.label for policy, _ in study.rivalries], size=8)
+    axes.set(ylabel=f"win rate over {study.baseline.name}, %", ylim=(0, 110))
     style.show_legend(axes)
     caption = (
         "WR_b: fastest correct program of each side, WR_med: the middle one; seconds are means over optimization tests "
@@ -52,7 +53,7 @@ def win_rates(study: Study) -> Section:
         title,
         "Speed on the problems that both sides solve.",
         [TableOf("win_rates", caption, rows)],
-        [FigureOf("win_rates", f"win rate over {study.baseline.label}", figure)],
+        [FigureOf("win_rates", f"win rate over {study.baseline.name} of the same timing pass", figure)],
     )
 
 
@@ -63,7 +64,8 @@ def difficulty(study: Study) -> Section:
     for band, members in bands.items():
         for policy in study.policies:
             cells = {f"p{tau:g}": _percent_on(policy, tau, members) for tau in study.taus}
-            rate = _compare(study, policy, "median", members) if policy is not study.baseline else None
+            rival = study.rival_of(policy)
+            rate = _compare(study, policy, rival, "median", members) if rival else None
             median = {"WR_med": 100 * rate.rate if rate else float("nan")}
             rows.append({"difficulty": band, "problems": int(members.sum()), "policy": policy.label} | cells | median)
     caption = (
@@ -82,7 +84,10 @@ def best_human(study: Study) -> Section:
     title = "Distance to the best human"
     if not study.has_leaderboard:
         return absent(title, "Wins over the fastest reference.", "needs problems with references")
-    best_s = np.array([own.min(initial=np.inf) for own in reference_seconds(study)])
+    fastest_s = {
+        timing.name: np.array([own.min(initial=np.inf) for own in reference_seconds(study, timing)])
+        for timing in study.passes
+    }
     rows: list[Row] = []
     groups: dict[str, Key] = {
         "all": lambda problem: "all",
@@ -90,6 +95,7 @@ def best_human(study: Study) -> Section:
         "difficulty": lambda problem: str(problem.difficulty),
     }
     for policy in study.policies:
+        best_s = fastest_s[policy.timing.name]
         own_s = np.where(is_passing(policy), mean_seconds(study, policy), np.inf).min(axis=1)
         is_compared = np.isfinite(own_s) & np.isfinite(best_s)
         ratio = np.divide(own_s, best_s, out=np.full(len(own_s), np.nan), where=is_compared)
@@ -137,19 +143,18 @@ def best_human(study: Study) -> Section:
 def cases(study: Study) -> Section:
     """List the same problem solved twice: the baseline's and another policy's program with their seconds by test."""
     title = "Pairs to read"
-    if len(study.policies) < 2:
-        return absent(title, "The same problem, two programs.", "needs two policies")
+    if not study.rivalries:
+        return absent(title, "The same problem, two programs.", "needs two policies of one timing pass")
     rows = []
-    base_s = np.where(is_passing(study.baseline), mean_seconds(study, study.baseline), np.inf)
-    for policy in study.policies[1:]:
-        own_s = np.where(is_passing(policy), mean_seconds(study, policy), np.inf)
+    for policy, rival in study.rivalries:
+        base_s, own_s = (np.where(is_passing(p), mean_seconds(study, p), np.inf) for p in (rival, policy))
         for index, problem in enumerate(study.problems):
             left, right = int(base_s[index].argmin()), int(own_s[index].argmin())
             slow_s, fast_s = base_s[index, left], own_s[index, right]
             if np.isfinite(slow_s) and np.isfinite(fast_s) and fast_s < slow_s * (1 - DRAW_MARGIN):
-                rows.append(_case(study, policy, problem, index, left, right, speedup=slow_s / fast_s))
+                rows.append(_case(problem, index, (rival, left), (policy, right), speedup=slow_s / fast_s))
     rows.sort(key=lambda row: -row["speedup"])
-    caption = f"the {MOST_CASES} largest speed-ups over {study.baseline.label}; seconds of each test, in stored order"
+    caption = f"the {MOST_CASES} largest speed-ups over {study.baseline.name}; seconds of each test, in stored order"
     missing = "" if rows else "no policy is faster on any problem that both solve"
     return Section(
         title,
@@ -160,26 +165,22 @@ def cases(study: Study) -> Section:
 
 
 def _case(
-    study: Study, policy: PolicyRun, problem: StoredProblem, index: int, left: int, right: int, *, speedup: float
+    problem: StoredProblem,
+    index: int,
+    slow: tuple[PolicyRun, int],
+    fast: tuple[PolicyRun, int],
+    *,
+    speedup: float,
 ) -> Row:
-    def seconds(run: PolicyRun, sample: int) -> str:
-        return " ".join(f"{second:.4g}" for second in run.executions[index].duration_s[sample])
-
-    return {
-        "problem": problem.id,
-        "policy": policy.label,
-        "speedup": float(speedup),
-        "baseline_seconds": seconds(study.baseline, left),
-        "policy_seconds": seconds(policy, right),
-        "baseline_program": study.baseline.programs[index][left],
-        "policy_program": policy.programs[index][right],
-    }
+    row: Row = {"problem": problem.id, "policy": fast[0].label, "against": slow[0].label, "speedup": float(speedup)}
+    for side, (run, sample) in (("baseline", slow), ("policy", fast)):
+        row[f"{side}_seconds"] = " ".join(f"{second:.4g}" for second in run.executions[index].duration_s[sample])
+        row[f"{side}_program"] = run.programs[index][sample]
+    return row
 
 
-def _compare(study: Study, policy: PolicyRun, pick: str, members: np.ndarray) -> WinRate:
-    sides = [
-        part[members] for side in (policy, study.baseline) for part in (mean_seconds(study, side), is_passing(side))
-    ]
+def _compare(study: Study, policy: PolicyRun, rival: PolicyRun, pick: str, members: np.ndarray) -> WinRate:
+    sides = [part[members] for side in (policy, rival) for part in (mean_seconds(study, side), is_passing(side))]
     return win_rate(*sides, pick=pick, draw_margin=DRAW_MARGIN)
 
 

@@ -18,11 +18,30 @@ from optimrl_jax.jobs.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class TimingRun:
+    """One timing pass: a directory of records.
+
+    Attributes:
+      name: unique in the study.
+      address: of the sandbox that measured; empty where the records do not say.
+      references: `[h, k]` runs of the references of each problem.
+      drift: how this pass stood to the stored durations.
+    """
+
+    name: str
+    address: str
+    references: list[Execution]
+    drift: leaderboards.DriftFit
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class PolicyRun:
     """One policy on the problems of a study.
 
     Attributes:
       label: unique in the study.
+      name: what its records call it; policies of two passes may share it.
+      timing: the pass that measured it: its seconds compare with those of this pass alone.
       facts: source, step, seed, recipe, wall_s of the policy (`evaluation.policies.policy_facts`).
       executions: `[n, k]` of each problem.
       outcome: `[b, n]` on the leaderboard of its own timing pass.
@@ -34,6 +53,8 @@ class PolicyRun:
     """
 
     label: str
+    name: str
+    timing: TimingRun
     facts: dict[str, typing.Any]
     executions: list[Execution]
     outcome: Outcome
@@ -51,8 +72,7 @@ class Study:
     Attributes:
       problems: in the order of all arrays.
       policies: the first one is the baseline of comparisons.
-      references: `[h, k]` runs of the references of each problem, in the baseline's pass.
-      drifts: how each pass stood to the stored durations, by directory.
+      passes: every timing pass, in order of the records.
       taus: percentiles to report; 100 alone where there is no leaderboard.
       seed: of all resampling.
       resamples: of every bootstrap.
@@ -61,8 +81,7 @@ class Study:
 
     problems: list[records.StoredProblem]
     policies: list[PolicyRun]
-    references: list[Execution]
-    drifts: dict[str, leaderboards.DriftFit]
+    passes: tuple[TimingRun, ...]
     taus: tuple[float, ...]
     seed: int = 0
     resamples: int = 2000
@@ -77,6 +96,16 @@ class Study:
     def has_leaderboard(self) -> bool:
         """Whether any problem has references to rank against."""
         return any(problem.is_usable.any() for problem in self.problems)
+
+    def rival_of(self, policy: PolicyRun) -> PolicyRun | None:
+        """Find what a policy's seconds are compared with: the policy of the baseline's name in its own pass."""
+        found = [p for p in self.policies if p.timing is policy.timing and p.name == self.baseline.name]
+        return found[0] if found and found[0] is not policy else None
+
+    @property
+    def rivalries(self) -> list[tuple[PolicyRun, PolicyRun]]:
+        """Every (policy, rival) whose seconds were measured in one pass."""
+        return [(policy, rival) for policy in self.policies if (rival := self.rival_of(policy))]
 
 
 def open_studies(
@@ -114,27 +143,27 @@ def _study(
 ) -> Study:
     problems = members[0][1].problems
     names = [name for _, evaluation in members for name in evaluation.facts["policies"]]
-    policies, drifts = [], {}
-    for directory, evaluation in members:
+    policies, passes = [], []
+    for (_, evaluation), short in zip(members, _short_names([path for path, _ in members]), strict=True):
         references = records.executions_of(evaluation, records.REFERENCES)
         fresh_s = [replay.fresh_durations(p, own) for p, own in zip(problems, references, strict=True)]
         drift = replay.fit_drift(problems, fresh_s)
-        drifts[str(directory)] = drift
+        passes.append(TimingRun(short, evaluation.facts.get("pass", {}).get("address", ""), references, drift))
         stored_s = [problem.duration_s for problem in problems]
         times = leaderboards.LEADERBOARDS[leaderboard](stored_s, fresh_s, drift, AffineMap())
         groups = replay.group_problems(problems, times.reference_s)
         for name in evaluation.facts["policies"]:
-            label = name if names.count(name) == 1 else f"{_short(directory)}:{name}"
-            policies.append(_policy(label, name, evaluation, groups, times.gamma))
-    first = records.executions_of(members[0][1], records.REFERENCES)
+            label = name if names.count(name) == 1 else f"{short}:{name}"
+            policies.append(_policy(label, name, passes[-1], evaluation, groups, times.gamma))
     has_leaderboard = any(problem.is_usable.any() for problem in problems)
     taus = (100.0, 50.0, 30.0, 20.0, 10.0) if has_leaderboard else (100.0,)
-    return Study(problems, policies, first, drifts, taus, runs=runs)
+    return Study(problems, policies, tuple(passes), taus, runs=runs)
 
 
 def _policy(
     label: str,
     name: str,
+    timing: TimingRun,
     evaluation: records.Evaluation,
     groups: list[replay.ProblemGroup],
     gamma: AffineMap,
@@ -145,6 +174,8 @@ def _policy(
     by_problem = {problem.id: [row for row in rows if row.problem_id == problem.id] for problem in evaluation.problems}
     return PolicyRun(
         label,
+        name,
+        timing,
         evaluation.facts["policies"][name],
         executions,
         Outcome(*(part[0] for part in judged)),
@@ -164,9 +195,10 @@ def _with_baseline(study: Study, label: str) -> Study:
     return dataclasses.replace(study, policies=first)
 
 
-def _short(directory: pathlib.Path) -> str:
-    parts = [part for part in directory.parts if part != "evaluation"]
-    return parts[-1] if parts else str(directory)
+def _short_names(directories: Sequence[pathlib.Path]) -> list[str]:
+    """Name each directory by its last part that says something, or by all of it where two would be called the same."""
+    short = [next((part for part in reversed(path.parts) if part != "evaluation"), str(path)) for path in directories]
+    return [name if short.count(name) == 1 else str(path) for name, path in zip(short, directories, strict=True)]
 
 
 def mean_seconds(study: Study, policy: PolicyRun) -> np.ndarray:
@@ -182,11 +214,19 @@ def mean_seconds(study: Study, policy: PolicyRun) -> np.ndarray:
     return np.stack([_mean_on(problem, own) for problem, own in zip(study.problems, policy.executions, strict=True)])
 
 
-def reference_seconds(study: Study) -> list[np.ndarray]:
-    """Average each reference's seconds, `[h]` of each problem; +inf where one did not succeed on every such test."""
+def reference_seconds(study: Study, timing: TimingRun) -> list[np.ndarray]:
+    """Average each reference's seconds in a pass.
+
+    Args:
+      study: its problems say which tests count.
+      timing: one of its passes.
+
+    Returns:
+      `[h]` of each problem; +inf where a reference did not succeed on every such test.
+    """
     found = []
-    for problem, runs in zip(study.problems, study.references, strict=True):
-        on = _timed_tests(problem)
+    for problem, runs in zip(study.problems, timing.references, strict=True):
+        on = timed_tests(problem)
         is_whole = np.all(runs.status[:, on] == Status.SUCCESS, axis=1)
         found.append(np.where(is_whole, _mean_on(problem, runs), np.inf))
     return found
@@ -197,10 +237,11 @@ def is_passing(policy: PolicyRun) -> np.ndarray:
     return counts_at_tau(policy.outcome.c_strict, policy.outcome.q, 100.0) & policy.outcome.is_valid
 
 
-def _timed_tests(problem: records.StoredProblem) -> np.ndarray:
+def timed_tests(problem: records.StoredProblem) -> np.ndarray:
+    """Mark the tests whose seconds count, bool[k]: optimization tests, or all where a problem has none."""
     return problem.is_optimization if problem.is_optimization.any() else np.ones(len(problem.test_kind), bool)
 
 
 def _mean_on(problem: records.StoredProblem, runs: Execution) -> np.ndarray:
-    on = _timed_tests(problem)
+    on = timed_tests(problem)
     return np.asarray(runs.duration_s, float)[:, on].mean(axis=1)

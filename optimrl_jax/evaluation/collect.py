@@ -50,11 +50,10 @@ def collect_evaluation(
       problems: to evaluate on, in the order of all results.
       output: an existing directory for records, answers of servers and the store of the timing pass.
     """
-    statements = [problem.statement for problem in problems]
 
     def source_of(name: str, source: str) -> PolicySource:
         answers = output / f"answers_{name}.jsonl"
-        sample = functools.partial(policies.sample_programs, source, statements, settings, answers=answers)
+        sample = functools.partial(policies.sample_programs, source, problems, settings, answers=answers)
         return PolicySource(policies.policy_facts(source), sample)
 
     sources = {name: source_of(name, source) for name, source in settings.evaluation.policies}
@@ -102,7 +101,7 @@ def collect_records(
     facts = {
         "key": key,
         "question": {name: _hash(value) for name, value in question.items()},
-        "pass": {"id": current.id, "begun": current.begun},
+        "pass": {"id": current.id, "begun": current.begun, "address": settings.sandbox.address},
         "policies": named,
     }
     evaluation = records.Evaluation([records.stored_problem(problem) for problem in problems], samples, facts)

@@ -1,7 +1,8 @@
-"""Edge: opens whatever can be evaluated: a job's workdir at a step, published weights, or a model behind a server.
+"""Edge: opens whatever can be evaluated: a workdir at a step, published weights, a served model, stored programs.
 
 The text of `evaluation.policies` says which: `runs/grpo` (newest checkpoint), `runs/grpo@1000` (that step), a directory
-of published weights or `gguf:PACKAGE` as in `sft.init_from`, `http://host:port/v1#model`.
+of published weights or `gguf:PACKAGE` as in `sft.init_from`, `http://host:port/v1#model`, and
+`runs/one/evaluation#sft`: the programs that `sft` wrote in stored records, which are then timed again.
 """
 
 import json
@@ -11,6 +12,8 @@ import typing
 from collections.abc import Sequence
 
 from optimrl_jax.data.answers import program_of
+from optimrl_jax.data.dataset import ProblemRecord
+from optimrl_jax.evaluation import records
 from optimrl_jax.evaluation.endpoint import PolicyEndpoint, Question
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.errors import UserError
@@ -47,6 +50,12 @@ def policy_facts(source: str) -> dict[str, typing.Any]:
     Returns:
       {"source", "step", "written" (ns, of a checkpoint), "seed", "recipe", "wall_s"}, None where it has none.
     """
+    if again := _stored_source(source):
+        directory, name = again
+        known = records.stored_facts(directory)["policies"]
+        if name not in known:
+            raise UserError(f"evaluation.policies: {source!r}: expected one of {', '.join(known)} after #")
+        return known[name] | {"written": (directory / records.RECORDS).stat().st_mtime_ns}
     path, step = split_source(source)
     facts: dict[str, typing.Any] = {"source": source} | dict.fromkeys(("step", "written", "seed", "recipe", "wall_s"))
     if source.startswith(("http://", "https://")) or published.names_published_weights(path):
@@ -62,23 +71,25 @@ def policy_facts(source: str) -> dict[str, typing.Any]:
 
 
 def sample_programs(
-    source: str, statements: Sequence[str], settings: Settings, *, answers: pathlib.Path
+    source: str, problems: Sequence[ProblemRecord], settings: Settings, *, answers: pathlib.Path
 ) -> list[list[SampledProgram]]:
-    """Sample `evaluation.samples` programs for each statement from one policy.
+    """Sample `evaluation.samples` programs for each problem from one policy.
 
     Args:
       source: where the policy is, as in `evaluation.policies`.
-      statements: of the problems.
+      problems: to write programs for.
       settings: number of samples, seed, temperature, and lengths of `data`.
       answers: file that keeps what a server said, so that a killed job does not ask again.
 
     Returns:
-      The programs of each statement, in order.
+      The programs of each problem, in order.
 
     Raises:
       UserError: for a policy that cannot be read or a server that does not answer.
     """
-    samples = settings.evaluation.samples
+    samples, statements = settings.evaluation.samples, [problem.statement for problem in problems]
+    if again := _stored_source(source):
+        return _from_records(*again, problems, samples)
     if source.startswith(("http://", "https://")):
         return _from_server(source, statements, settings, answers=answers)
     path, step = split_source(source)
@@ -109,6 +120,31 @@ def _from_server(
         endpoint.close()
     programs = [SampledProgram(program_of(answer.text), answer.tokens, answer.is_cut) for answer in found]
     return [programs[start : start + n] for start in range(0, len(programs), n)]
+
+
+def _stored_source(source: str) -> tuple[pathlib.Path, str] | None:
+    """Split `RECORDS#POLICY` into directory and name; None where the source is no directory of records."""
+    directory, _, name = source.rpartition("#")
+    path = pathlib.Path(directory)
+    return (path, name) if directory and (path / records.RECORDS).exists() else None
+
+
+def _from_records(
+    directory: pathlib.Path, name: str, problems: Sequence[ProblemRecord], samples: int
+) -> list[list[SampledProgram]]:
+    """Take the programs of stored records, to be timed again."""
+    programs: dict[str, list[SampledProgram]] = {}
+    ordered = sorted(records.read_evaluation(directory).samples, key=lambda sample: sample.sample)
+    for sample in (sample for sample in ordered if sample.policy == name):
+        stored = SampledProgram(sample.program, sample.tokens, sample.is_cut)
+        programs.setdefault(sample.problem_id, []).append(stored)
+    for problem in problems:
+        if len(programs.get(problem.id, ())) < samples:
+            raise UserError(
+                f"{directory}: policy {name!r} has {len(programs.get(problem.id, ()))} programs for {problem.id!r}: "
+                f"expected evaluation.samples = {samples}"
+            )
+    return [programs[problem.id][:samples] for problem in problems]
 
 
 def measurement_facts(settings: Settings) -> dict[str, typing.Any]:

@@ -19,8 +19,8 @@ SAMPLES = 4
 KIND = (0, 2, 2, 2)
 
 
-def drifted(seconds):
-    return ALPHA * np.asarray(seconds) + BETA_S
+def drifted(seconds, slowdown=1.0):
+    return slowdown * (ALPHA * np.asarray(seconds) + BETA_S)
 
 
 def problems():
@@ -34,33 +34,32 @@ def problems():
     return found
 
 
-def sample(policy, problem, number, *, units, unit_s, is_wrong=False, is_faulted=False):
+def sample(policy, problem, number, *, units, unit_s, is_wrong=False, is_faulted=False, slowdown=1.0):
     status = np.full(len(KIND), Status.SUCCESS, np.int8)
     if is_wrong:
         status[0] = Status.FAILURE
     if is_faulted:
         status[1] = Status.FAULT
-    seconds = np.full(len(KIND), drifted(units * unit_s), np.float32)
+    seconds = np.full(len(KIND), drifted(units * unit_s, slowdown), np.float32)
     text = f"# {policy} {number}"
     return records.SampleRecord(policy, problem.id, number, text, status, seconds, 10 * problem.difficulty, is_wrong)
 
 
-def evaluation(*, speeds=None, steps=None, name="planted", recipe=None, seed=0):
+def evaluation(*, speeds=None, steps=None, name="planted", recipe=None, seed=0, slowdown=1.0):
     """Records of policies by name: units of seconds that their samples take; `fast` has a fault in each problem."""
     speeds = speeds or {"base": 2.5, "fast": 1.25}
     samples, stored = [], problems()
     for problem, unit_s in zip(stored, UNITS_S, strict=True):
         for number in range(4):
-            samples.append(sample(records.REFERENCES, problem, number, units=number + 1, unit_s=unit_s))
+            samples.append(
+                sample(records.REFERENCES, problem, number, units=number + 1, unit_s=unit_s, slowdown=slowdown)
+            )
         for policy, units in speeds.items():
             for number in range(SAMPLES):
                 is_wrong = problem.difficulty == 3 and number >= 2
                 is_faulted = policy == "fast" and number == 0
-                samples.append(
-                    sample(
-                        policy, problem, number, units=units, unit_s=unit_s, is_wrong=is_wrong, is_faulted=is_faulted
-                    )
-                )
+                state = {"is_wrong": is_wrong, "is_faulted": is_faulted, "slowdown": slowdown}
+                samples.append(sample(policy, problem, number, units=units, unit_s=unit_s, **state))
     facts = {
         policy: {
             "source": f"runs/{name}/{policy.partition('@')[0]}" + (f"@{steps[policy]}" if steps else ""),

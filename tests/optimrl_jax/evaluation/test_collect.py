@@ -8,6 +8,7 @@ import pytest
 
 from optimrl_jax.evaluation import collect, policies, records, timing_pass
 from optimrl_jax.jobs.checked_fields import freeze
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.rollout import execution
 from optimrl_jax.rollout.actor import SampledProgram
 from optimrl_jax.settings import Settings
@@ -82,3 +83,20 @@ def test_programs_keep_the_length_of_their_completions(evaluated):
     found, _ = evaluated(seconds=0.125)
     assert {sample.tokens for sample in found.samples if sample.policy == "one"} == {3}
     assert {sample.tokens for sample in found.samples if sample.policy == records.REFERENCES} == {-1}
+
+
+def test_programs_of_stored_records_are_timed_again_in_another_pass(tmp_path):
+    answers, stored = tmp_path / "answers.jsonl", [records.stored_problem(problem) for problem in PROBLEMS]
+    nothing = np.zeros(5, np.int8), np.zeros(5, np.float32)
+    samples = [records.SampleRecord("one", p.id, n, "yx"[n], *nothing, tokens=3) for n in (1, 0) for p in stored]
+    facts = {"policies": {"one": {"source": "runs/one", "step": 1}}}
+    records.write_evaluation(tmp_path, records.Evaluation(stored, samples, facts))
+    again = policies.sample_programs(f"{tmp_path}#one", PROBLEMS, SETTINGS, answers=answers)
+    assert again == [[SampledProgram("y", 3), SampledProgram("x", 3)]] * 2
+    known = policies.policy_facts(f"{tmp_path}#one")
+    assert (known["source"], known["step"]) == ("runs/one", 1)
+    with pytest.raises(UserError, match=r"expected one of one after #"):
+        policies.policy_facts(f"{tmp_path}#two")
+    more = dataclasses.replace(SETTINGS, evaluation=dataclasses.replace(SETTINGS.evaluation, samples=3))
+    with pytest.raises(UserError, match=r"has 2 programs for .*: expected evaluation.samples = 3"):
+        policies.sample_programs(f"{tmp_path}#one", PROBLEMS, more, answers=answers)
