@@ -14,7 +14,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from sandbox.protocol import TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite, require
+from sandbox.protocol import CA_VARIABLE, TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite, require
 from sandbox.service import fallback, health, pool
 from sandbox.service.fallback import FallbackPolicy
 from sandbox.service.store import Store
@@ -53,6 +53,7 @@ def connect(
     store: str | pathlib.Path | None = None,
     reuse: str = "always",
     token: str | None = None,
+    ca: str | pathlib.Path | None = None,
     fallback_policy: str | FallbackPolicy = "discard",
 ) -> "Client":
     """Open a client on local workers or on servers; close it with `close` or by leaving its `with` block.
@@ -66,6 +67,8 @@ def connect(
       reuse: `always` answers equal requests from the store and runs equal requests of one batch once; `never` runs
         every request and leaves the store alone.
       token: the servers' token; None takes the environment variable OPTIMRL_SANDBOX_TOKEN.
+      ca: PEM file of the authorities, or of the certificates themselves, by which https:// servers are known; None
+        takes the environment variable OPTIMRL_SANDBOX_CA, and the usual authorities where that is not set.
       fallback_policy: what becomes of a test that the servers could not settle, as a `FallbackPolicy` or the name of
         one; local pools have no fallback.
 
@@ -80,11 +83,14 @@ def connect(
     require(reuse in REUSE, "reuse", reuse, f"one of {', '.join(REUSE)}")
     policy = fallback.policy_of(fallback_policy)
     token = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
-    service = _service(address, workers=workers, token=token, policy=policy)
+    ca = ca or os.environ.get(CA_VARIABLE) or None
+    service = _service(address, workers=workers, token=token, ca=ca, policy=policy)
     return Client(service, store=Store(store) if store and reuse == "always" else None, reuse=reuse, threads=workers)
 
 
-def _service(address: str, *, workers: int, token: str, policy: FallbackPolicy) -> Service:
+def _service(
+    address: str, *, workers: int, token: str, ca: str | pathlib.Path | None, policy: FallbackPolicy
+) -> Service:
     if address in pool.BACKENDS:
         return pool.open_pool(address, workers=workers)
     is_url = all(part.startswith(("http://", "https://")) for part in address.split(","))
@@ -92,7 +98,7 @@ def _service(address: str, *, workers: int, token: str, policy: FallbackPolicy) 
     # Imported here, because HTTP is slow to import and local pools do not need it.
     from sandbox.service import remote
 
-    return remote.Remote(address.split(","), concurrency=workers, token=token, policy=policy)
+    return remote.Remote(address.split(","), concurrency=workers, token=token, ca=ca, policy=policy)
 
 
 def map_of(answer: RunResult) -> drift.AffineMap:

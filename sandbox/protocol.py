@@ -8,15 +8,20 @@ import dataclasses
 import enum
 import functools
 import hashlib
-import json
 import math
 import typing
+
+from sandbox.messages import InvalidRequestError, conform_fields, from_dict, from_json, parse_json, require, to_json
 
 MEBIBYTE = 1 << 20
 SERVICE_CAP_S = 10.0
 Z_95 = 1.96
+MOST_SECONDS = 600
+MOST_REPEATS = 100
 # Environment variable that holds the token of a service, for the server and for its clients.
 TOKEN_VARIABLE = "OPTIMRL_SANDBOX_TOKEN"
+# Environment variable that names a file of certificate authorities, by which clients know servers over https.
+CA_VARIABLE = "OPTIMRL_SANDBOX_CA"
 
 
 class Verdict(enum.StrEnum):
@@ -34,16 +39,6 @@ class Verdict(enum.StrEnum):
     OUTPUT_LIMIT = "output_limit"
     PROCESS_LIMIT = "process_limit"
     SANDBOX_FAULT = "sandbox_fault"
-
-
-class InvalidRequestError(ValueError):
-    """A caller's mistake; the message names field, value and what was expected."""
-
-
-def require(condition: bool, field: str, value: object, expected: str) -> None:
-    """Raise InvalidRequestError with the message `field = value: expected ...` unless `condition` holds."""
-    if not condition:
-        raise InvalidRequestError(f"{field} = {value!r}: expected {expected}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,11 +66,11 @@ class Limits:
     cpu_s: float | None = None
 
     def __post_init__(self) -> None:
-        if self.cpu_s is not None:
-            is_seconds = isinstance(self.cpu_s, int | float) and 0 < self.cpu_s <= 600
-            require(is_seconds, "limits.cpu_s", self.cpu_s, "0 < seconds <= 600, or null for the wall limit")
-        is_number = isinstance(self.wall_s, int | float) and math.isfinite(self.wall_s)
-        require(is_number and 0 < self.wall_s <= 600, "limits.wall_s", self.wall_s, "0 < seconds <= 600")
+        conform_fields(self, path="limits.")
+        is_bound = self.cpu_s is None or 0 < self.cpu_s <= MOST_SECONDS
+        require(is_bound, "limits.cpu_s", self.cpu_s, f"0 < seconds <= {MOST_SECONDS}, or null for the wall limit")
+        is_bound = 0 < self.wall_s <= MOST_SECONDS
+        require(is_bound, "limits.wall_s", self.wall_s, f"0 < seconds <= {MOST_SECONDS}")
         for field, low, high in (
             ("memory_bytes", 16 * MEBIBYTE, 1 << 40),
             ("output_bytes", 1, 1 << 32),
@@ -83,8 +78,7 @@ class Limits:
             ("file_bytes", 0, 1 << 40),
         ):
             value = getattr(self, field)
-            is_whole = isinstance(value, int) and not isinstance(value, bool)
-            require(is_whole and low <= value <= high, f"limits.{field}", value, f"a whole number in [{low}, {high}]")
+            require(low <= value <= high, f"limits.{field}", value, f"a whole number in [{low}, {high}]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,11 +100,7 @@ class Suite:
     checker: str = "lines"
 
     def __post_init__(self) -> None:
-        for field, kinds in (("inputs", str), ("expected", str | None)):
-            value = getattr(self, field)
-            is_list = isinstance(value, tuple) and all(isinstance(item, kinds) for item in value)
-            require(is_list, f"suite.{field}", type(value).__name__, "a list of strings")
-        require(isinstance(self.checker, str), "suite.checker", self.checker, "the name of a checker")
+        conform_fields(self, path="suite.")
         require(len(self.inputs) > 0, "suite.inputs", self.inputs, "at least one test")
         require(
             len(self.inputs) == len(self.expected),
@@ -165,23 +155,18 @@ class RunRequest:
     decisions_s: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        for field in ("program", "suite_sha256", "language"):
-            value = getattr(self, field)
-            require(isinstance(value, str), field, type(value).__name__, "a string")
-        require(isinstance(self.limits, Limits), "limits", self.limits, "an object")
-        require(isinstance(self.tests, tuple | None), "tests", self.tests, "a list of indices, or null for all")
-        is_whole = isinstance(self.repeats, int) and not isinstance(self.repeats, bool)
-        require(is_whole and 1 <= self.repeats <= 100, "repeats", self.repeats, "a whole number in [1, 100]")
+        conform_fields(self)
+        require(1 <= self.repeats <= MOST_REPEATS, "repeats", self.repeats, f"a whole number in [1, {MOST_REPEATS}]")
         is_digest = len(self.suite_sha256) == 64 and set(self.suite_sha256) <= set("0123456789abcdef")
         require(is_digest, "suite_sha256", self.suite_sha256, "64 hexadecimal digits")
-        if self.tests is not None:
-            require(len(self.tests) > 0, "tests", self.tests, "at least one test, or null for all")
-            are_whole = all(isinstance(test, int) and not isinstance(test, bool) for test in self.tests)
-            require(are_whole and min(self.tests) >= 0, "tests", self.tests, "whole numbers that are not negative")
-        is_share = isinstance(self.precision, int | float) and 0 < self.precision <= 1
-        require(is_share, "precision", self.precision, "a share in (0, 1]")
+        for field in ("tests", "optimization_tests"):
+            indices = getattr(self, field)
+            is_index = indices is None or min(indices, default=0) >= 0
+            require(is_index, field, indices, "whole numbers that are not negative")
+        require(self.tests != (), "tests", self.tests, "at least one test, or null for all")
+        require(0 < self.precision <= 1, "precision", self.precision, "a share in (0, 1]")
         if self.decisions_s is not None:
-            are_seconds = all(isinstance(decision_s, int | float) and decision_s > 0 for decision_s in self.decisions_s)
+            are_seconds = min(self.decisions_s, default=1.0) > 0
             require(are_seconds, "decisions_s", self.decisions_s, "positive seconds")
             is_one_each = self.tests is None or len(self.tests) == len(self.decisions_s)
             require(is_one_each, "decisions_s", self.decisions_s, "one for each of the tests asked for")
@@ -198,8 +183,9 @@ def require_fit(request: RunRequest, suite: Suite) -> None:
     Raises:
       InvalidRequestError: an index of `tests` is too large, or `decisions_s` is not one for each test.
     """
-    for test in request.tests or ():
-        require(test < len(suite.inputs), "tests", test, f"indices below {len(suite.inputs)}")
+    for field in ("tests", "optimization_tests"):
+        for test in getattr(request, field) or ():
+            require(test < len(suite.inputs), field, test, f"indices below {len(suite.inputs)}")
     if request.tests is None and request.decisions_s is not None:
         expected = f"one for each of the {len(suite.inputs)} tests"
         require(len(request.decisions_s) == len(suite.inputs), "decisions_s", request.decisions_s, expected)
@@ -271,68 +257,8 @@ class RunResult:
         return any(result.verdict is Verdict.SANDBOX_FAULT for result in self.results)
 
 
-def to_json(message: "DataclassLike") -> str:
-    """Return the canonical JSON of a dataclass: sorted keys, no spaces, ASCII, so that equal values hash equally."""
-    return json.dumps(dataclasses.asdict(message), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-
-class DataclassLike(typing.Protocol):
-    """An instance of a dataclass."""
-
-    __dataclass_fields__: typing.ClassVar[dict[str, dataclasses.Field[typing.Any]]]
-
-
-Message = typing.TypeVar("Message", bound=DataclassLike)
-
-
-def from_json(kind: type[Message], text: str | bytes) -> Message:
-    """Read a message of the given kind from JSON.
-
-    Args:
-      kind: a dataclass of this module.
-      text: one JSON object with the fields of `kind`.
-
-    Returns:
-      The message, validated.
-
-    Raises:
-      InvalidRequestError: no JSON, a field that is unknown or missing, or a value out of its range; it names the field.
-    """
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise InvalidRequestError(f"{kind.__name__}: expected JSON, got {str(error)!r}") from None
-    return from_dict(kind, value)
-
-
-def from_dict(kind: type[Message], value: object) -> Message:
-    """Build a message from parsed JSON; lists become tuples.
-
-    Raises:
-      InvalidRequestError: unknown or missing fields, or values out of their range.
-    """
-    if not isinstance(value, dict):
-        raise InvalidRequestError(f"{kind.__name__} = {type(value).__name__!r}: expected an object")
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    unknown = sorted(set(value) - set(fields))
-    require(not unknown, kind.__name__, unknown, f"only the fields {sorted(fields)}")
-    hints = typing.get_type_hints(kind)
-    try:
-        return kind(**{name: _coerce(hints[name], item) for name, item in value.items()})
-    except TypeError as error:
-        raise InvalidRequestError(f"{kind.__name__}: {error}") from None
-
-
-def _coerce(hint: object, item: object) -> object:
-    if isinstance(item, dict) and isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return from_dict(hint, item)
-    if isinstance(item, list):
-        element = next((arg for arg in typing.get_args(hint) if dataclasses.is_dataclass(arg)), None)
-        return tuple(from_dict(element, part) if element else part for part in item)
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        try:
-            return hint(item)
-        except ValueError:
-            choices = ", ".join(member.value for member in hint)
-            raise InvalidRequestError(f"{hint.__name__} = {item!r}: expected one of {choices}") from None
-    return item
+__all__ = [
+    "CA_VARIABLE", "TOKEN_VARIABLE", "InvalidRequestError", "Limits", "RunRequest", "RunResult", "Suite", "TestResult",
+    "Verdict",
+    "from_dict", "from_json", "parse_json", "require", "require_fit", "to_json",
+]  # fmt: skip

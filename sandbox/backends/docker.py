@@ -6,6 +6,7 @@ most of root's powers and gives every program an unprivileged user. A container 
 killed server leaves none behind.
 """
 
+import contextlib
 import os
 import socket
 import struct
@@ -133,6 +134,11 @@ class DockerChannel:
                 raise ConnectionError("the container has ended")
             parts += part
         return bytes(parts)
+
+    def hang_up(self) -> None:
+        """Shut the connection down: the runner notices within 20 ms, kills what it runs and ends its container."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connection and remove the container, running or not; never raises where it is gone already."""

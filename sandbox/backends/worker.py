@@ -8,6 +8,7 @@ import base64
 import contextlib
 import dataclasses
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -18,10 +19,16 @@ from sandbox.inside import containment
 GRACE_S = 30.0
 # Inputs that a runner keeps at most: half of the file system that a container has for them.
 HELD_BYTES = 128 << 20
+# An abandoned request that does not come to the end of a run by itself within this time is torn off.
+ABANDON_S = 0.5
 
 
 class WorkerLost(RuntimeError):
     """The runner went away in the middle of a request, stopped answering, or never started."""
+
+
+class RunAbandoned(RuntimeError):
+    """Nobody waits for the answer any more: the request was ended between two runs."""
 
 
 class WorkerAbsent(WorkerLost):
@@ -32,12 +39,16 @@ class Channel(Protocol):
     """A byte stream to one fresh runner. All methods raise OSError where the runner is gone.
 
     `send` writes all of a message. `receive` returns exactly `size` bytes, or raises TimeoutError (an OSError) where
-    they have not all arrived within `timeout_s`. `close` ends the runner with whatever it is running.
+    they have not all arrived within `timeout_s`. `hang_up` makes the runner end itself and what it runs, and a
+    `receive` under way in another thread fail; unlike the rest it may be called from any thread. `close` ends the
+    runner with whatever it is running.
     """
 
     def send(self, message: bytes) -> None: ...
 
     def receive(self, size: int, *, timeout_s: float) -> bytes: ...
+
+    def hang_up(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -73,6 +84,28 @@ class SandboxWorker:
         self.fastest_probe_s = 0.0
         self.is_layout_fixed = False
         self.conditions: dict[str, str] = {}
+        self._is_abandoned = threading.Event()
+        self._lock = threading.Lock()
+
+    def abandon(self) -> None:
+        """End the request under way, from another thread: after its present run, or with it where that takes long.
+
+        It then raises RunAbandoned or WorkerLost where it runs. Call `resume` before the next request.
+        """
+        self._is_abandoned.set()
+        timer = threading.Timer(ABANDON_S, self._tear_off)
+        timer.daemon = True
+        timer.start()
+
+    def resume(self) -> None:
+        """Take requests again after `abandon`; without effect otherwise."""
+        with self._lock:
+            self._is_abandoned.clear()
+
+    def _tear_off(self) -> None:
+        with self._lock:
+            if self._is_abandoned.is_set() and (channel := self._channel) is not None:
+                channel.hang_up()
 
     def compile(self, program: str, *, language: str) -> str | None:
         """Make `program` the current one, unless it is already.
@@ -127,6 +160,7 @@ class SandboxWorker:
           InvalidRequestError: the inputs do not fit into the runner's file system.
           WorkerAbsent: no runner can be started at the moment.
           WorkerLost: the runner died or did not answer in time.
+          RunAbandoned: `abandon` was called.
         """
         request = {"do": "run", "suite": suite.sha256, "limits": limits_of_run(limits), "probes": probes}
         for group in _groups(suite, tests):
@@ -134,6 +168,8 @@ class SandboxWorker:
             on_their_way = 0
             try:
                 for test in group:
+                    if self._is_abandoned.is_set():
+                        raise RunAbandoned(f"worker {self.name}: nobody waits for this request any more")
                     self._send(request | {"test": test})
                     on_their_way += 1
                     if on_their_way == ahead:

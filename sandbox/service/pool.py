@@ -13,7 +13,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 
-from sandbox.backends.worker import SandboxWorker, WorkerAbsent, WorkerLost
+from sandbox.backends.worker import RunAbandoned, SandboxWorker, WorkerAbsent, WorkerLost
 from sandbox.inside.languages import LANGUAGES
 from sandbox.protocol import RunRequest, RunResult, Suite, TestResult, Verdict, require
 from sandbox.service import health
@@ -48,6 +48,19 @@ class PoolSettings:
     suite_characters: int = 1 << 40
 
 
+class _Job:
+    """One request on its way through the pool.
+
+    Attributes:
+      worker: what runs it at the moment.
+      is_cancelled: whether nobody waits for it any more.
+    """
+
+    def __init__(self) -> None:
+        self.worker: SandboxWorker | None = None
+        self.is_cancelled = False
+
+
 class Pool:
     """Workers that share one queue, are replaced when they wear out, and outlive their losses.
 
@@ -56,8 +69,8 @@ class Pool:
     Attributes:
       workers: the workers.
       measured_under: what every answer names as having measured it.
-      counts: events since the start: `requests`, `runs`, `unsettled`, `refused`, `lost_workers`, `recycled_workers` and
-        `quarantined_workers`; `queued` is the number of requests that wait or run now.
+      counts: events since the start: `requests`, `runs`, `unsettled`, `refused`, `cancelled`, `lost_workers`,
+        `recycled_workers` and `quarantined_workers`; `queued` is the number of requests that wait or run now.
       windows: the same requests in windows.
     """
 
@@ -72,6 +85,7 @@ class Pool:
         self._suites = Suites(characters=self._settings.suite_characters)
         self._lock = threading.Lock()
         self._is_closing = threading.Event()
+        self._jobs: dict[concurrent.futures.Future[RunResult], _Job] = {}
         self._idle: queue.SimpleQueue[SandboxWorker] = queue.SimpleQueue()
         for worker in self.workers:
             self._idle.put(worker)
@@ -106,19 +120,55 @@ class Pool:
                 self.counts["refused"] += 1
                 raise PoolFull(f"{self.counts['queued']} requests wait or run")
             self.counts["queued"] += 1
-        future = self._threads.submit(self._answer, request, suite)
+        job = _Job()
+        try:
+            future = self._threads.submit(self._answer, request, suite, job)
+        except RuntimeError as error:
+            self._count(queued=-1)
+            raise PoolFull(f"this pool is closing: {error}") from None
+        with self._lock:
+            self._jobs[future] = job
         future.add_done_callback(self._dequeue)
         return future
 
-    def close(self) -> None:
-        """Finish what runs, drop what waits, and stop all workers."""
+    def cancel(self, future: concurrent.futures.Future[RunResult]) -> None:
+        """Drop a request that nobody waits for any more: at once where it waits, else within a second.
+
+        Its future is cancelled, or raises RunAbandoned. Without effect on one that has been answered.
+        """
+        if future.cancel():
+            self._count(cancelled=1)
+            return
+        with self._lock:
+            job = self._jobs.get(future)
+            if job is None or job.is_cancelled:
+                return
+            job.is_cancelled = True
+            self.counts["cancelled"] += 1
+            if job.worker is not None:
+                job.worker.abandon()
+
+    def close(self, *, drain_s: float | None = None) -> None:
+        """Drop what waits, finish what runs, and stop all workers.
+
+        Args:
+          drain_s: seconds after which what still runs is abandoned as well; None waits as long as it takes.
+        """
         self._is_closing.set()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        if drain_s is not None:
+            with self._lock:
+                running = list(self._jobs)
+            for future in concurrent.futures.wait(running, timeout=drain_s).not_done:
+                self.cancel(future)
+        self._threads.shutdown(wait=True)
         for worker in self.workers:
             worker.stop()
 
-    def _dequeue(self, _: concurrent.futures.Future[RunResult]) -> None:
-        self._count(queued=-1)
+    def _dequeue(self, future: concurrent.futures.Future[RunResult]) -> None:
+        with self._lock:
+            self._jobs.pop(future, None)
+            self.counts["queued"] -= 1
 
     def _count(self, **changes: int) -> None:
         with self._lock:
@@ -129,18 +179,21 @@ class Pool:
             self.counts.update(changes)
             self.windows = self.windows.after("unsettled" in changes)
 
-    def _answer(self, request: RunRequest, suite: Suite) -> RunResult:
+    def _answer(self, request: RunRequest, suite: Suite, job: _Job) -> RunResult:
         reason, name, attempt, waited_s, pause_s = "", "", 0, 0.0, FIRST_PAUSE_S
         while attempt < ATTEMPTS:
             worker = self._idle.get()
             is_lost, name = False, worker.name
             try:
+                self._take(job, worker)
                 results = measurement.measure(worker, request, suite)
             except WorkerAbsent as absent:
                 reason = str(absent)
                 if waited_s >= PATIENCE_S or self._is_closing.is_set():
                     break
             except WorkerLost as lost:
+                if job.is_cancelled:
+                    raise RunAbandoned(str(lost)) from lost
                 is_lost, reason = True, str(lost)
                 attempt += 1
                 self._count(lost_workers=1)
@@ -149,6 +202,7 @@ class Pool:
                 self._settle(requests=1, runs=sum(result.runs for result in results))
                 return RunResult(request.sha256, results, self.measured_under | worker.conditions)
             finally:
+                self._release(job, worker)
                 self._return(worker, is_suspect=is_lost and attempt > 1)
             if not is_lost:
                 _LOG.warning("%s; trying again in %.1f s", reason, pause_s)
@@ -158,6 +212,19 @@ class Pool:
         tests = range(len(suite.inputs)) if request.tests is None else request.tests
         faults = tuple(TestResult(t, Verdict.SANDBOX_FAULT, 0.0, worker=name, detail=reason) for t in tests)
         return RunResult(request.sha256, faults, self.measured_under)
+
+    def _take(self, job: _Job, worker: SandboxWorker) -> None:
+        """Note which worker runs a job; raise RunAbandoned where nobody waits for it any more."""
+        with self._lock:
+            if job.is_cancelled:
+                raise RunAbandoned("nobody waits for this request any more")
+            job.worker = worker
+
+    def _release(self, job: _Job, worker: SandboxWorker) -> None:
+        """Part a job from its worker, so that a late `cancel` cannot hit the worker's next job."""
+        with self._lock:
+            job.worker = None
+            worker.resume()
 
     def _return(self, worker: SandboxWorker, *, is_suspect: bool) -> None:
         """Put a worker back: a worn one is restarted, and one that keeps failing rests if there are others."""

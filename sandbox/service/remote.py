@@ -10,7 +10,9 @@ import concurrent.futures
 import dataclasses
 import itertools
 import logging
+import pathlib
 import random
+import ssl
 import threading
 from collections.abc import Collection, Sequence
 
@@ -47,6 +49,7 @@ class Remote:
       urls: addresses of the servers, `http(s)://host:port`.
       concurrency: requests under way at the same time, over all servers.
       token: their token; empty for none.
+      ca: PEM file by which https:// servers are known; None for the usual authorities.
       policy: what becomes of tests that no server settles.
       suite_characters: characters of all suites that are held for upload; the oldest make room.
 
@@ -67,12 +70,16 @@ class Remote:
         *,
         concurrency: int,
         token: str = "",
+        ca: str | pathlib.Path | None = None,
         policy: fallback.FallbackPolicy,
         suite_characters: int = SUITE_CHARACTERS,
     ) -> None:
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         limits = httpx.Limits(max_connections=concurrency + 4)
-        self._servers = [httpx.Client(base_url=url, headers=headers, limits=limits, trust_env=False) for url in urls]
+        verify = _trust(ca) if ca else True
+        self._servers = [
+            httpx.Client(base_url=url, headers=headers, limits=limits, trust_env=False, verify=verify) for url in urls
+        ]
         self._turn = itertools.cycle(self._servers)
         self._policy = policy
         self._degraded: set[httpx.Client] = set()
@@ -242,6 +249,14 @@ class Remote:
     def _count(self, **changes: int) -> None:
         with self._lock:
             self.counts.update(changes)
+
+
+def _trust(ca: str | pathlib.Path) -> ssl.SSLContext:
+    """Trust the certificates in a file, and nobody else."""
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise InvalidRequestError(f"ca = {str(ca)!r}: expected a PEM file of certificates ({error})") from None
 
 
 def _verdicts_only(request: RunRequest, tests: tuple[int, ...]) -> RunRequest:

@@ -13,6 +13,8 @@ import uvicorn
 
 from sandbox import server
 from sandbox.service import pool
+from sandbox.service.admission import Admission, Bounds
+from sandbox.service.gate import bounded_connections
 
 
 def free_port() -> int:
@@ -23,13 +25,14 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def serving(
-    *, settings: pool.PoolSettings | None = None, token: str = "", **options: object
+    *, settings: pool.PoolSettings | None = None, token: str = "", bounds: Bounds | None = None, **options: object
 ) -> Iterator[tuple[str, pool.Pool]]:
     """A server in a thread of this process; yields its URL and its pool."""
+    admission = Admission(bounds or Bounds())
     workers = pool.open_pool("local", workers=2, settings=settings)
     port = free_port()
-    app = server.create_app(workers, token=token, **options)
-    running = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning"))
+    app = server.create_app(workers, token=token, admission=admission, **options)
+    running = uvicorn.Server(uvicorn.Config(app, port=port, http=bounded_connections(admission), log_level="warning"))
     thread = threading.Thread(target=running.run)
     thread.start()
     while not running.started:
@@ -41,12 +44,12 @@ def serving(
         thread.join()
 
 
-def start_server(port: int) -> subprocess.Popen:
+def start_server(port: int, *flags: str, scheme: str = "http") -> subprocess.Popen:
     command = [sys.executable, "-m", "sandbox.server", "--backend=local", "--workers=2", f"--port={port}"]
-    started = subprocess.Popen([*command, "--probe_every_s=0"], stderr=subprocess.DEVNULL)
+    started = subprocess.Popen([*command, "--probe_every_s=0", *flags], stderr=subprocess.DEVNULL)
     for _ in range(300):
         with contextlib.suppress(httpx.HTTPError):
-            httpx.get(f"http://127.0.0.1:{port}/v1/health")
+            httpx.get(f"{scheme}://127.0.0.1:{port}/healthz", verify=False)
             return started
         time.sleep(0.05)
     raise AssertionError("the server did not start")

@@ -10,7 +10,8 @@ import pytest
 
 from sandbox import client, protocol, server
 from sandbox.protocol import Limits, RunRequest, Suite, Verdict
-from sandbox.service import pool, probes, remote
+from sandbox.service import api, pool, probes, remote
+from sandbox.service.admission import Bounds
 from tests.sandbox.servers import free_port, serving, start_server
 
 SUITE = Suite(inputs=("3\n", "4\n"), expected=("6\n", "8\n"))
@@ -21,7 +22,7 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture(scope="module")
 def service():
-    with serving(token=TOKEN, body_bytes=1 << 20) as (url, _):
+    with serving(token=TOKEN, bounds=Bounds(body_bytes=1 << 20)) as (url, _):
         yield url
 
 
@@ -54,7 +55,7 @@ REFUSALS = [
     ({"tests": []}, 422, "tests"),
     ({"limits": {"wall_s": -1}}, 422, "wall_s"),
     ({"limits": {"memory_bytes": 1 << 60}}, 422, "memory_bytes"),
-    ({"program": "x" * (server.PROGRAM_CHARACTERS - 1000) + "y" * 2000}, 413, "expected at most"),
+    ({"program": "x" * (api.PROGRAM_CHARACTERS - 1000) + "y" * 2000}, 413, "expected at most"),
     ({"suite_sha256": "0" * 64}, 404, "suite_sha256"),
     ({"suite_sha256": "short"}, 422, "suite_sha256"),
 ]
@@ -85,13 +86,13 @@ def test_a_batch_streams_each_answer_once(http):
     assert {r["verdict"] for line in lines for r in line["result"]["results"]} == {"success"}
 
 
-def test_health_and_metrics_count_the_runs(http, service):
+def test_health_and_metrics_count_the_runs(http):
     http.post("/v1/runs", content=body(seed=77)).raise_for_status()
     health = http.get("/v1/health").json()
     assert health["counts"]["runs"] >= 2
     assert health["windows"]["asked"] == health["counts"]["requests"]
     assert health["drift"]["version"] == "identity"
-    metrics = httpx.get(f"{service}/metrics").text
+    metrics = http.get("/metrics").text
     for name in ("runs_total", "unsettled_total", "burst_windows_total", "calibration_alarm", 'degraded{by="drift"}'):
         assert f"sandbox_{name} " in metrics
 
@@ -138,7 +139,7 @@ def test_the_environment_holds_the_token_and_errors_say_what_is_wrong(service, m
     with pytest.raises(protocol.InvalidRequestError, match=protocol.TOKEN_VARIABLE):
         client.connect(service)
     with pytest.raises(protocol.InvalidRequestError, match="the address of a sandbox server"):
-        client.connect(f"{service}/elsewhere")
+        client.connect(f"{service}/elsewhere", token=TOKEN)
     monkeypatch.setenv(protocol.TOKEN_VARIABLE, TOKEN)
     client.connect(service).close()
 
