@@ -9,6 +9,7 @@ import enum
 import functools
 import hashlib
 import math
+import re
 import typing
 
 from sandbox.messages import InvalidRequestError, conform_fields, from_dict, from_json, parse_json, require, to_json
@@ -18,6 +19,8 @@ SERVICE_CAP_S = 10.0
 Z_95 = 1.96
 MOST_SECONDS = 600
 MOST_REPEATS = 100
+MOST_FILES = 100
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 # Environment variable that holds the token of a service, for the server and for its clients.
 TOKEN_VARIABLE = "OPTIMRL_SANDBOX_TOKEN"
 # Environment variable that names a file of certificate authorities, by which clients know servers over https.
@@ -127,6 +130,8 @@ class RunRequest:
       repeats: timed executions of a test on average, 1 to 100. A test whose two fastest runs agree leaves to others
         what it does not need.
       language: a name of `sandbox.inside.languages.LANGUAGES`.
+      files: further files of the program by name, such as modules that it imports or headers that it includes; they lie
+        beside the program's own file, which it may read but not write.
       seed: makes otherwise equal requests different, so that each is measured; programs do not see it.
       returns_output: whether results carry the program's standard output.
       stops_early: whether to stop at the first failure, a time limit on a test of `optimization_tests` excepted. Tests
@@ -153,9 +158,11 @@ class RunRequest:
     optimization_tests: tuple[int, ...] | None = None
     precision: float = 0.02
     decisions_s: tuple[float, ...] | None = None
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         conform_fields(self)
+        require_files(self.files, "files")
         require(1 <= self.repeats <= MOST_REPEATS, "repeats", self.repeats, f"a whole number in [1, {MOST_REPEATS}]")
         is_digest = len(self.suite_sha256) == 64 and set(self.suite_sha256) <= set("0123456789abcdef")
         require(is_digest, "suite_sha256", self.suite_sha256, "64 hexadecimal digits")
@@ -175,6 +182,18 @@ class RunRequest:
     def sha256(self) -> str:
         """Content address of the question asked: equal requests may share one stored answer."""
         return hashlib.sha256(to_json(self).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def require_files(files: dict[str, str], field: str) -> None:
+    """Check the names of a program's further files: no folders, and nothing that the program's own file is called.
+
+    Raises:
+      InvalidRequestError: a name is another, or there are too many files.
+    """
+    require(len(files) <= MOST_FILES, field, len(files), f"at most {MOST_FILES} files")
+    for name in files:
+        is_free = _FILE_NAME.fullmatch(name) is not None and name.partition(".")[0] != "program"
+        require(is_free, field, name, "names of letters, digits, _, - and dots, none of them program.*")
 
 
 def require_fit(request: RunRequest, suite: Suite) -> None:

@@ -23,8 +23,19 @@ from sandbox.backends.worker import SandboxWorker
 
 IMAGE = "optimrl-sandbox:1"
 LABEL = "optimrl.sandbox"
-MEMORY_BYTES = 2 << 30
+# A program may have this much; the container has more, for the runner and the inputs that it holds.
+PROGRAM_BYTES = 2 << 30
+MEMORY_BYTES = PROGRAM_BYTES + (512 << 20)
 PIDS = 512
+SCRATCH_BYTES = 64 << 20
+# The largest limits that can be given; to ask for more is the caller's mistake. A file of a program lies in its scratch
+# file system, its output in memory.
+MOST = {
+    "memory_bytes": PROGRAM_BYTES,
+    "processes": PIDS - 64,
+    "file_bytes": SCRATCH_BYTES,
+    "output_bytes": 256 << 20,
+}
 FIRST_UID = 20_000
 # The engine sends a container's streams interleaved: number of the stream, then length of the part that follows.
 FRAME = struct.Struct(">BxxxL")

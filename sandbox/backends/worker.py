@@ -79,7 +79,7 @@ class SandboxWorker:
         self._channel: Channel | None = None
         self._held: set[tuple[str, int]] = set()
         self._held_bytes = 0
-        self._program: tuple[tuple[str, str], str | None] | None = None
+        self._program: tuple[tuple[object, ...], str | None] | None = None
         self.run_count = 0
         self.fastest_probe_s = 0.0
         self.is_layout_fixed = False
@@ -107,12 +107,13 @@ class SandboxWorker:
             if self._is_abandoned.is_set() and (channel := self._channel) is not None:
                 channel.hang_up()
 
-    def compile(self, program: str, *, language: str) -> str | None:
+    def compile(self, program: str, *, language: str, files: Mapping[str, str] | None = None) -> str | None:
         """Make `program` the current one, unless it is already.
 
         Args:
           program: source text.
           language: a key of `inside.languages.LANGUAGES`.
+          files: further files by name, beside the program's own.
 
         Returns:
           Why the program does not compile, in the compiler's words; None where it does.
@@ -122,9 +123,9 @@ class SandboxWorker:
           WorkerAbsent: no runner can be started at the moment.
           WorkerLost: the runner died or did not answer in time.
         """
-        key = (program, language)
+        key = (program, language, tuple(sorted((files or {}).items())))
         if self._program is None or self._program[0] != key:
-            answer = self._ask({"do": "program", "text": program, "language": language})
+            answer = self._ask({"do": "program", "text": program, "language": language, "files": dict(files or {})})
             protocol.require(
                 "is_unavailable" not in answer, "language", language, f"one of this image ({answer['error']})"
             )

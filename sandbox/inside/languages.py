@@ -20,6 +20,7 @@ PROGRAM_DESCRIPTOR = 255
 PROGRAM_FILE = "program"
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 PYPY = "/usr/bin/pypy3"
+OTHERS = "<the program's other files>"
 
 
 class Rejected(Exception):
@@ -126,10 +127,20 @@ def execute(_: Prepared, meter: groups.Meter | None) -> None:
     os.execve(PROGRAM_DESCRIPTOR, [PROGRAM_FILE], os.environ)
 
 
-def run_tool(_: Prepared, meter: groups.Meter | None, *, command: tuple[str, ...]) -> None:
-    """Replace this process by a tool of the image, which reads the source on its standard input."""
+def run_tool(program: Prepared, meter: groups.Meter | None, *, command: tuple[str, ...]) -> None:
+    """Replace this process by a tool of the image, which reads the source on its standard input.
+
+    In its command `{folder}` stands for the folder of the program's files, and OTHERS for those with its suffix.
+    """
+    folder, main = os.path.split(program.path)
+    suffix = os.path.splitext(main)[1]
+    others = [f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(suffix) and name != main]
+    words = [part.format(folder=folder) for part in command]
+    if OTHERS in words:
+        place = words.index(OTHERS)
+        words[place : place + 1] = others
     clocks.mark_start(meter)
-    os.execve(command[0], command, os.environ)
+    os.execve(words[0], words, os.environ)
 
 
 def _native(*command: str, suffix: str) -> Language:
@@ -139,6 +150,7 @@ def _native(*command: str, suffix: str) -> Language:
 
 
 _CHECK = "import sys; compile(sys.stdin.read(), 'program.py', 'exec')"
+_PROGRAM = ("-I{folder}", "-o", PROGRAM_FILE, "-", OTHERS)
 # Another language is another entry; the image has to have its tool.
 LANGUAGES = {
     "python3": Language(in_forked_interpreter, compile_python),
@@ -148,6 +160,10 @@ LANGUAGES = {
         functools.partial(run_tool, command=(PYPY, "-c", _CHECK)),
         needs=PYPY,
     ),
-    "c": _native("/usr/bin/gcc", "-O2", "-std=c17", "-x", "c", "-o", PROGRAM_FILE, "-", "-lm", suffix=".c"),
-    "cpp": _native("/usr/bin/g++", "-O2", "-std=c++17", "-x", "c++", "-o", PROGRAM_FILE, "-", suffix=".cpp"),
+    "c": _native(
+        "/usr/bin/gcc", "-O2", "-std=c17", "-x", "c", "-I{folder}", "-o", PROGRAM_FILE, "-", OTHERS, "-lm", suffix=".c"
+    ),
+    "cpp": _native(
+        "/usr/bin/g++", "-O2", "-std=c++17", "-x", "c++", "-I{folder}", "-o", PROGRAM_FILE, "-", OTHERS, suffix=".cpp"
+    ),
 }

@@ -113,7 +113,7 @@ class Service:
 
     def priced(self, request: RunRequest) -> Work:
         """Return what a request may cost; raise InvalidRequestError where it cannot run here or costs too much."""
-        size = len(request.program)
+        size = len(request.program) + sum(map(len, request.files.values()))
         require(size <= PROGRAM_CHARACTERS, "program", f"{size} characters", f"at most {PROGRAM_CHARACTERS}")
         work = work_of(request, self.workers.suite_of(request))
         self.admission.require_request(work)

@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sandbox.backends.worker import RunAbandoned, SandboxWorker, WorkerAbsent, WorkerLost
 from sandbox.inside.languages import LANGUAGES
@@ -75,9 +75,15 @@ class Pool:
     """
 
     def __init__(
-        self, workers: Sequence[SandboxWorker], *, measured_under: dict[str, str], settings: PoolSettings | None = None
+        self,
+        workers: Sequence[SandboxWorker],
+        *,
+        measured_under: dict[str, str],
+        settings: PoolSettings | None = None,
+        most: Mapping[str, int] | None = None,
     ) -> None:
         self.workers = list(workers)
+        self._most = most or {}
         self.measured_under = measured_under
         self.counts: collections.Counter[str] = collections.Counter()
         self.windows = health.Windows()
@@ -99,6 +105,9 @@ class Pool:
     def suite_of(self, request: RunRequest) -> Suite:
         """Return the suite of a request; raise InvalidRequestError, naming the field, if it cannot run here."""
         require(request.language in LANGUAGES, "language", request.language, f"one of {', '.join(LANGUAGES)}")
+        for name, value in self._most.items():
+            asked = getattr(request.limits, name)
+            require(asked <= value, f"limits.{name}", asked, f"at most {value}, which is what this backend can give")
         return self._suites.of(request)
 
     def submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]:
@@ -267,7 +276,8 @@ def _docker(workers: int, settings: PoolSettings | None) -> Pool:
     # Imported here, because the SDK is slow to import and trusted code does not need it.
     from sandbox.backends import docker
 
-    return Pool(docker.docker_workers(workers), measured_under=docker.docker_identity(), settings=settings)
+    opened, identity = docker.docker_workers(workers), docker.docker_identity()
+    return Pool(opened, measured_under=identity, settings=settings, most=docker.MOST)
 
 
 def _docker_clean(workers: int, settings: PoolSettings | None) -> Pool:
@@ -275,7 +285,8 @@ def _docker_clean(workers: int, settings: PoolSettings | None) -> Pool:
     from sandbox.backends import docker
 
     opened = docker.docker_workers(workers, isolation="clean")
-    return Pool(opened, measured_under=docker.docker_identity() | {"isolation": "clean"}, settings=settings)
+    identity = docker.docker_identity() | {"isolation": "clean"}
+    return Pool(opened, measured_under=identity, settings=settings, most=docker.MOST)
 
 
 BACKENDS: dict[str, Callable[[int, PoolSettings | None], Pool]] = {

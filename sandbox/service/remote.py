@@ -267,6 +267,7 @@ def _verdicts_only(request: RunRequest, tests: tuple[int, ...]) -> RunRequest:
         tests=tests,
         limits=request.limits,
         language=request.language,
+        files=request.files,
         seed=request.seed,
         returns_output=request.returns_output,
         stops_early=request.stops_early,

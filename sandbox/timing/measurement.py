@@ -40,7 +40,7 @@ class ProgramExecutor(Protocol):
     fastest_probe_s: float
     is_layout_fixed: bool
 
-    def compile(self, program: str, *, language: str) -> str | None: ...
+    def compile(self, program: str, *, language: str, files: Mapping[str, str] | None = None) -> str | None: ...
 
     def run(
         self, suite: Suite, tests: Sequence[int], *, limits: protocol.Limits, probes: bool, ahead: int = 1
@@ -63,7 +63,7 @@ def measure(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> tuple
       WorkerLost, WorkerAbsent: from `worker`, where no verdict about the program is possible.
     """
     tests = range(len(suite.inputs)) if request.tests is None else request.tests
-    error = worker.compile(request.program, language=request.language)
+    error = worker.compile(request.program, language=request.language, files=request.files)
     if error is not None:
         failed = tests[:1] if request.stops_early else tests
         return tuple(TestResult(t, Verdict.COMPILE_ERROR, 0.0, worker=worker.name, detail=error) for t in failed)

@@ -159,7 +159,7 @@ def test_the_limits_asked_for_are_in_force(sandbox):
     container = sandbox.service.workers[0]._channel.container
     container.reload()
     settings = container.attrs["HostConfig"]
-    assert settings["Memory"] == settings["MemorySwap"] == 2 << 30
+    assert settings["Memory"] == settings["MemorySwap"] == (2 << 30) + (512 << 20)
     assert settings["PidsLimit"] == 512
     assert settings["NetworkMode"] == "none"
     assert settings["ReadonlyRootfs"]

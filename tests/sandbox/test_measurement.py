@@ -86,7 +86,7 @@ class Machine:
         self._outputs = iter(outputs)
         self.rounds: list[list[int]] = []
 
-    def compile(self, program, *, language):
+    def compile(self, program, *, language, files):
         return None
 
     def run(self, suite, tests, *, limits, probes, ahead=1):
