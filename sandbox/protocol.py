@@ -20,6 +20,7 @@ Z_95 = 1.96
 MOST_SECONDS = 600
 MOST_REPEATS = 100
 MOST_FILES = 100
+CONVENTIONS = ("testlib", "kattis")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 # Environment variable that holds the token of a service, for the server and for its clients.
 TOKEN_VARIABLE = "OPTIMRL_SANDBOX_TOKEN"
@@ -85,6 +86,38 @@ class Limits:
 
 
 @dataclasses.dataclass(frozen=True)
+class JudgeProgram:
+    """A problem's own program that judges outputs; it runs in the sandbox, in a container of its own.
+
+    Attributes:
+      program: its source code.
+      language: a name of `sandbox.inside.languages.LANGUAGES`.
+      convention: `testlib` (called as `judge input output answer`; exits with 0 for right, 1, 2, 4 or 8 for wrong) or
+        `kattis` (called as `judge input answer feedback/ < output`; 42 for right, 43 for wrong). Any other end is the
+        problem's fault.
+      arguments: further arguments of its command line.
+      files: its further files by name.
+      limits: what one run of it may use.
+
+    Raises:
+      InvalidRequestError: a field is of a wrong type or none of its choices.
+    """
+
+    program: str
+    language: str = "cpp"
+    convention: str = "testlib"
+    arguments: tuple[str, ...] = ()
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
+    limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        conform_fields(self, path="suite.judge.")
+        require_files(self.files, "suite.judge.files")
+        expected = f"one of {', '.join(CONVENTIONS)}"
+        require(self.convention in CONVENTIONS, "suite.judge.convention", self.convention, expected)
+
+
+@dataclasses.dataclass(frozen=True)
 class Suite:
     """The tests of one problem, at least one. Expected outputs stay with the pool and never enter a container.
 
@@ -93,6 +126,8 @@ class Suite:
       expected: the k outputs to expect; None where no output is known yet (a generator's run, a consensus run): there
         every run that exits cleanly is a success.
       checker: name of the comparison of outputs, see `sandbox.timing.checkers.checker_named`.
+      judge: a program that judges outputs in place of a comparison; the only one whose container sees what is expected.
+        None for none.
 
     Raises:
       InvalidRequestError: no test, uneven lengths, or a field of a wrong type.
@@ -101,6 +136,7 @@ class Suite:
     inputs: tuple[str, ...]
     expected: tuple[str | None, ...]
     checker: str = "lines"
+    judge: JudgeProgram | None = None
 
     def __post_init__(self) -> None:
         conform_fields(self, path="suite.")
@@ -227,6 +263,7 @@ class TestResult:
       output: standard output; None unless it was asked for and is UTF-8.
       detail: end of standard error, or the reason of a fault; empty after a success.
       endings: number of executions by the verdict of each.
+      fault: whose a `sandbox_fault` is: "problem" where the problem's own judge failed; empty for the sandbox's.
     """
 
     __test__: typing.ClassVar[bool] = False
@@ -243,6 +280,7 @@ class TestResult:
     output: str | None = None
     detail: str = ""
     endings: dict[str, int] = dataclasses.field(default_factory=dict)
+    fault: str = ""
 
     @property
     def interval_s(self) -> tuple[float, float]:
@@ -272,12 +310,16 @@ class RunResult:
 
     @property
     def is_faulted(self) -> bool:
-        """True where the sandbox itself failed on any test: such a run is masked, never rewarded."""
+        """True where the sandbox, or the problem's judge, failed on any test: such a run is masked, never rewarded."""
         return any(result.verdict is Verdict.SANDBOX_FAULT for result in self.results)
+
+    @property
+    def is_unsettled(self) -> bool:
+        """True where the sandbox itself failed on any test, so that asking again may help."""
+        return any(result.verdict is Verdict.SANDBOX_FAULT and not result.fault for result in self.results)
 
 
 __all__ = [
-    "CA_VARIABLE", "TOKEN_VARIABLE", "InvalidRequestError", "Limits", "RunRequest", "RunResult", "Suite", "TestResult",
-    "Verdict",
-    "from_dict", "from_json", "parse_json", "require", "require_fit", "to_json",
+    "CA_VARIABLE", "TOKEN_VARIABLE", "InvalidRequestError", "JudgeProgram", "Limits", "RunRequest", "RunResult",
+    "Suite", "TestResult", "Verdict", "from_dict", "from_json", "parse_json", "require", "require_fit", "to_json",
 ]  # fmt: skip

@@ -239,7 +239,10 @@ class Runner:
             made, warnings = self._use_tool(language, path)
         except languages.Rejected as error:
             return {"error": str(error), **self._conditions}
-        program = languages.Prepared(path, b"" if language.leaves_binary else made, languages.encoded(warnings))
+        made_here, arguments = b"" if language.leaves_binary else made, request.get("arguments")
+        program = languages.Prepared(
+            path, made_here, languages.encoded(warnings), tuple(arguments or ()), is_judge=arguments is not None
+        )
         if language.leaves_binary:
             languages.put_in_memory(made)
         self._bound(TOOL_LIMITS)

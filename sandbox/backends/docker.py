@@ -37,6 +37,7 @@ MOST = {
     "output_bytes": 256 << 20,
 }
 FIRST_UID = 20_000
+MOST_WORKERS = 1024
 # The engine sends a container's streams interleaved: number of the stream, then length of the part that follows.
 FRAME = struct.Struct(">BxxxL")
 STDERR = 2
@@ -211,6 +212,9 @@ def docker_workers(count: int, *, image: str = IMAGE, isolation: str = "world") 
         SandboxWorker(
             f"docker-{n}",
             open_channel=lambda cpu=cpu, uid=FIRST_UID + n: DockerChannel(
+                cpu=cpu, uid=uid, image=image, isolation=isolation
+            ),
+            open_judge=lambda cpu=cpu, uid=FIRST_UID + MOST_WORKERS + n: DockerChannel(
                 cpu=cpu, uid=uid, image=image, isolation=isolation
             ),
         )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from sandbox import protocol, runner
-from sandbox.inside import containment
+from sandbox.inside import containment, languages
 
 # How long a runner may take beyond the longest possible run before it counts as lost.
 GRACE_S = 30.0
@@ -25,6 +25,13 @@ ABANDON_S = 0.5
 
 class WorkerLost(RuntimeError):
     """The runner went away in the middle of a request, stopped answering, or never started."""
+
+
+# The first arguments of a program that judges outputs, which it may read as files; `output` is its standard input too.
+CONVENTION_FILES = {
+    "testlib": languages.JUDGED_FILES,
+    "kattis": (languages.JUDGED_FILES[0], languages.JUDGED_FILES[2], f"{languages.FEEDBACK}/"),
+}
 
 
 class RunAbandoned(RuntimeError):
@@ -67,13 +74,18 @@ class SandboxWorker:
       conditions: how the runner isolates runs and accounts for processor time; empty before the first program.
     """
 
-    def __init__(self, name: str, *, open_channel: Callable[[], Channel]) -> None:
+    def __init__(
+        self, name: str, *, open_channel: Callable[[], Channel], open_judge: Callable[[], Channel] | None = None
+    ) -> None:
         """Name a worker; nothing is started yet.
 
         Args:
           name: for results and messages.
           open_channel: starts a fresh runner and connects to it. An OSError from it becomes WorkerAbsent.
+          open_judge: the same for the runner in which programs of problems judge outputs; None for no other way.
         """
+        self._open_judge = open_judge or open_channel
+        self._judge: SandboxWorker | None = None
         self.name = name
         self._open_channel = open_channel
         self._channel: Channel | None = None
@@ -93,6 +105,8 @@ class SandboxWorker:
         It then raises RunAbandoned or WorkerLost where it runs. Call `resume` before the next request.
         """
         self._is_abandoned.set()
+        if self._judge is not None:
+            self._judge.abandon()
         timer = threading.Timer(ABANDON_S, self._tear_off)
         timer.daemon = True
         timer.start()
@@ -101,19 +115,29 @@ class SandboxWorker:
         """Take requests again after `abandon`; without effect otherwise."""
         with self._lock:
             self._is_abandoned.clear()
+        if self._judge is not None:
+            self._judge.resume()
 
     def _tear_off(self) -> None:
         with self._lock:
             if self._is_abandoned.is_set() and (channel := self._channel) is not None:
                 channel.hang_up()
 
-    def compile(self, program: str, *, language: str, files: Mapping[str, str] | None = None) -> str | None:
+    def compile(
+        self,
+        program: str,
+        *,
+        language: str,
+        files: Mapping[str, str] | None = None,
+        arguments: Sequence[str] | None = None,
+    ) -> str | None:
         """Make `program` the current one, unless it is already.
 
         Args:
           program: source text.
           language: a key of `inside.languages.LANGUAGES`.
           files: further files by name, beside the program's own.
+          arguments: of a program that judges outputs; None for any other.
 
         Returns:
           Why the program does not compile, in the compiler's words; None where it does.
@@ -123,9 +147,10 @@ class SandboxWorker:
           WorkerAbsent: no runner can be started at the moment.
           WorkerLost: the runner died or did not answer in time.
         """
-        key = (program, language, tuple(sorted((files or {}).items())))
+        key = (program, language, tuple(sorted((files or {}).items())), None if arguments is None else tuple(arguments))
         if self._program is None or self._program[0] != key:
-            answer = self._ask({"do": "program", "text": program, "language": language, "files": dict(files or {})})
+            request = {"do": "program", "text": program, "language": language, "files": dict(files or {})}
+            answer = self._ask(request | ({} if arguments is None else {"arguments": [*arguments]}))
             protocol.require(
                 "is_unavailable" not in answer, "language", language, f"one of this image ({answer['error']})"
             )
@@ -184,8 +209,37 @@ class SandboxWorker:
                 if on_their_way:
                     self.stop()
 
+    def judge(self, judge: protocol.JudgeProgram, *, input_text: str, output: str, answer: str) -> Mapping[str, object]:
+        """Let a problem's own program judge an output, in a runner in which nothing else ever runs.
+
+        Args:
+          judge: the program.
+          input_text: the test's input.
+          output: what the program under test printed.
+          answer: what the suite expects.
+
+        Returns:
+          The report of the judge's run, as `run` yields it.
+
+        Raises:
+          InvalidRequestError: the judge does not compile.
+          WorkerLost, RunAbandoned: as `run`.
+        """
+        if self._judge is None:
+            self._judge = SandboxWorker(f"{self.name}-judge", open_channel=self._open_judge)
+        named = CONVENTION_FILES[judge.convention]
+        arguments = (*named, *judge.arguments)
+        error = self._judge.compile(judge.program, language=judge.language, files=judge.files, arguments=arguments)
+        protocol.require(error is None, "suite.judge.program", judge.language, f"a program that compiles ({error})")
+        parts = [text.encode("utf-8", "surrogatepass") for text in (input_text, output, answer)]
+        packed = f"{' '.join(str(len(part)) for part in parts)}\n" + "".join((input_text, output, answer))
+        (report,) = self._judge.run(protocol.Suite((packed,), (None,)), [0], limits=judge.limits, probes=False)
+        return report
+
     def stop(self) -> None:
         """End the runner and whatever it is running; does nothing where none was started."""
+        if self._judge is not None:
+            self._judge.stop()
         channel, self._channel = self._channel, None
         self._held.clear()
         self._held_bytes = 0

@@ -20,6 +20,8 @@ PROGRAM_DESCRIPTOR = 255
 PROGRAM_FILE = "program"
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 PYPY = "/usr/bin/pypy3"
+JUDGED_FILES = ("input", "output", "answer")
+FEEDBACK = "feedback"
 OTHERS = "<the program's other files>"
 
 
@@ -34,11 +36,15 @@ class Prepared(NamedTuple):
       path: where its source lies, for tracebacks and for interpreters that read it.
       made: what its tool made of it, such as marshalled code; empty where that is the file at PROGRAM_DESCRIPTOR.
       warnings: what the tool printed on standard error.
+      arguments: of its command line, after its name.
+      is_judge: whether it judges the output of another program, see `unpack_files`.
     """
 
     path: str
     made: bytes = b""
     warnings: bytes = b""
+    arguments: tuple[str, ...] = ()
+    is_judge: bool = False
 
 
 # Called in the forked process just before the program's first instruction: returns what is to run there, or never.
@@ -76,6 +82,24 @@ def put_in_memory(content: bytes) -> None:
     os.close(file)
 
 
+def unpack_files() -> None:
+    """Lay out what a judge of outputs reads, from standard input into the working directory of its process.
+
+    Standard input holds a line with three sizes in bytes, then the test's input, the output to be judged and the
+    answer. They become the files JUDGED_FILES; the output becomes standard input, and FEEDBACK an empty folder.
+    """
+    content = b"".join(iter(functools.partial(os.read, 0, 1 << 20), b""))
+    head, _, rest = content.partition(b"\n")
+    for name, size in zip(JUDGED_FILES, map(int, head.split()), strict=True):
+        with open(name, "wb") as file:
+            file.write(rest[:size])
+        rest = rest[size:]
+    os.mkdir(FEEDBACK)
+    output = os.open(JUDGED_FILES[1], os.O_RDONLY)
+    os.dup2(output, 0)
+    os.close(output)
+
+
 def encoded(text: str) -> bytes:
     """Encode a text as UTF-8 and keep lone surrogates, which JSON can carry."""
     return text.encode("utf-8", "surrogatepass")
@@ -94,7 +118,9 @@ def in_forked_interpreter(program: Prepared, meter: groups.Meter | None) -> pyth
     os.write(2, program.warnings)
     # marshal is not safe on forged data, but this runs as the program's user: a forger could only attack itself.
     code: types.CodeType = marshal.loads(program.made)
-    return python.MainProgram(code, program.path, begin=functools.partial(clocks.mark_start, meter))
+    main = python.MainProgram(code, program.path, begin=functools.partial(clocks.mark_start, meter))
+    sys.argv.extend(program.arguments)
+    return main
 
 
 def compile_python(program: Prepared, _: groups.Meter | None) -> None:
@@ -118,13 +144,13 @@ def compile_python(program: Prepared, _: groups.Meter | None) -> None:
 def interpret(program: Prepared, meter: groups.Meter | None, *, interpreter: str) -> None:
     """Replace this process by a fresh interpreter on the program's file; its start-up counts as the program's time."""
     clocks.mark_start(meter)
-    os.execv(interpreter, [interpreter, program.path])
+    os.execv(interpreter, [interpreter, program.path, *program.arguments])
 
 
-def execute(_: Prepared, meter: groups.Meter | None) -> None:
+def execute(program: Prepared, meter: groups.Meter | None) -> None:
     """Replace this process by the binary at PROGRAM_DESCRIPTOR."""
     clocks.mark_start(meter)
-    os.execve(PROGRAM_DESCRIPTOR, [PROGRAM_FILE], os.environ)
+    os.execve(PROGRAM_DESCRIPTOR, [PROGRAM_FILE, *program.arguments], os.environ)
 
 
 def run_tool(program: Prepared, meter: groups.Meter | None, *, command: tuple[str, ...]) -> None:

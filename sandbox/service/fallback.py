@@ -102,7 +102,7 @@ def unsettled_tests(request: RunRequest, result: RunResult) -> tuple[int, ...]:
     """
     if request.stops_early and any(item.verdict in HARD_FAILURES for item in result.results):
         return ()
-    return tuple(item.test for item in result.results if item.verdict is Verdict.SANDBOX_FAULT)
+    return tuple(item.test for item in result.results if item.verdict is Verdict.SANDBOX_FAULT and not item.fault)
 
 
 def worth_running(request: RunRequest, tests: tuple[int, ...], *, policy: FallbackPolicy) -> tuple[int, ...]:

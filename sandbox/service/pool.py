@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sandbox.backends.worker import RunAbandoned, SandboxWorker, WorkerAbsent, WorkerLost
 from sandbox.inside.languages import LANGUAGES
-from sandbox.protocol import RunRequest, RunResult, Suite, TestResult, Verdict, require
+from sandbox.protocol import Limits, RunRequest, RunResult, Suite, TestResult, Verdict, require
 from sandbox.service import health
 from sandbox.service.suites import Suites
 from sandbox.timing import checkers, measurement
@@ -100,15 +100,23 @@ class Pool:
     def upload(self, suite: Suite) -> str:
         """Hold a suite and return its hash; the oldest suites are dropped to stay within the pool's bound."""
         checkers.checker_named(suite.checker)
+        if suite.judge:
+            self._require_runnable(suite.judge.language, suite.judge.limits, path="suite.judge.")
         return self._suites.put(suite)
 
     def suite_of(self, request: RunRequest) -> Suite:
         """Return the suite of a request; raise InvalidRequestError, naming the field, if it cannot run here."""
-        require(request.language in LANGUAGES, "language", request.language, f"one of {', '.join(LANGUAGES)}")
-        for name, value in self._most.items():
-            asked = getattr(request.limits, name)
-            require(asked <= value, f"limits.{name}", asked, f"at most {value}, which is what this backend can give")
+        self._require_runnable(request.language, request.limits)
         return self._suites.of(request)
+
+    def _require_runnable(self, language: str, limits: Limits, *, path: str = "") -> None:
+        """Refuse a language that does not exist and a limit that the backend cannot give; `path` leads to both."""
+        require(language in LANGUAGES, f"{path}language", language, f"one of {', '.join(LANGUAGES)}")
+        for name, most in self._most.items():
+            asked = getattr(limits, name)
+            require(
+                asked <= most, f"{path}limits.{name}", asked, f"at most {most}, the most that this backend can give"
+            )
 
     def submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]:
         """Queue a request.

@@ -282,7 +282,7 @@ def _patience_s(request: RunRequest, tests: int) -> float:
 
 def _trouble(result: RunResult) -> int:
     """Rank a result: 0 for one of a healthy service, 1 for one of a degraded service, 2 for one with a fault."""
-    return 2 if result.is_faulted else int(bool(health.degraded_by(result.measured_under)))
+    return 2 if result.is_unsettled else int(bool(health.degraded_by(result.measured_under)))
 
 
 def _refusal(server: httpx.Client, response: httpx.Response) -> str:

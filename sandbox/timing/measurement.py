@@ -16,10 +16,10 @@ from sandbox import protocol
 from sandbox.protocol import RunRequest, Suite, TestResult, Verdict
 from sandbox.timing import estimate, verdicts
 from sandbox.timing.estimate import Timing
+from sandbox.timing.judging import DETAIL_CHARACTERS, Judgement, judge_report
 
 Report = Mapping[str, typing.Any]
 
-DETAIL_CHARACTERS = 400
 # Requests are small: this many fit into any pipe, so that asking never waits for an answer to be read.
 AHEAD = 8
 
@@ -45,6 +45,8 @@ class ProgramExecutor(Protocol):
     def run(
         self, suite: Suite, tests: Sequence[int], *, limits: protocol.Limits, probes: bool, ahead: int = 1
     ) -> Iterator[Report]: ...
+
+    def judge(self, judge: protocol.JudgeProgram, *, input_text: str, output: str, answer: str) -> Report: ...
 
 
 def measure(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> tuple[TestResult, ...]:
@@ -99,11 +101,11 @@ def _repeat(
         left -= len(needy)
         for test, report in _reports(worker, request, suite, sorted(needy)):
             executions[test] += 1
-            verdict = _judged(report, suite, test, request)
-            if verdict is Verdict.SUCCESS:
+            judgement = judge_report(worker, report, suite, test, request)
+            if judgement.verdict is Verdict.SUCCESS:
                 timings[test].append(_timing(report))
             else:
-                failures[test] = _result(report, test, verdict, worker.name, request)
+                failures[test] = _result(report, test, judgement, worker.name, request)
     for test, failure in failures.items():
         endings = {str(Verdict.SUCCESS): len(timings.pop(test)), str(failure.verdict): 1}
         failures[test] = dataclasses.replace(failure, runs=executions[test], endings=endings)
@@ -122,7 +124,8 @@ def _reports(
     worker: ProgramExecutor, request: RunRequest, suite: Suite, tests: Sequence[int]
 ) -> Iterator[tuple[int, Report]]:
     """Run each test once and yield it with its report; runs are under way ahead only where nothing stops early."""
-    ahead = 1 if request.stops_early else AHEAD
+    # A judge that works while the next run is under way would have its core.
+    ahead = 1 if request.stops_early or suite.judge else AHEAD
     reports = worker.run(suite, tests, limits=request.limits, probes=request.repeats > 1, ahead=ahead)
     return zip(tests, reports, strict=True)
 
@@ -142,11 +145,11 @@ def _first_round(
     """Run each test once; `timings` receives the runs that succeed."""
     results = []
     for test, report in _reports(worker, request, suite, tests):
-        verdict = _judged(report, suite, test, request)
-        results.append(_result(report, test, verdict, worker.name, request))
-        if verdict is Verdict.SUCCESS:
+        judgement = judge_report(worker, report, suite, test, request)
+        results.append(_result(report, test, judgement, worker.name, request))
+        if judgement.verdict is Verdict.SUCCESS:
             timings[test] = [_timing(report)]
-        if request.stops_early and not _continues(request, test, verdict):
+        if request.stops_early and not _continues(request, test, judgement.verdict):
             break
     return results
 
@@ -157,11 +160,8 @@ def _continues(request: RunRequest, test: int, verdict: Verdict) -> bool:
     return verdict is Verdict.SUCCESS or (verdict is Verdict.TIME_LIMIT and tolerates)
 
 
-def _judged(report: Report, suite: Suite, test: int, request: RunRequest) -> Verdict:
-    return verdicts.verdict_of(report, expected=suite.expected[test], checker=suite.checker, limits=request.limits)
-
-
-def _result(report: Report, test: int, verdict: Verdict, worker: str, request: RunRequest) -> TestResult:
+def _result(report: Report, test: int, judgement: Judgement, worker: str, request: RunRequest) -> TestResult:
+    verdict = judgement.verdict
     is_timeout = verdict is Verdict.TIME_LIMIT
     return TestResult(
         test=test,
@@ -173,5 +173,6 @@ def _result(report: Report, test: int, verdict: Verdict, worker: str, request: R
         worker=worker,
         endings={str(verdict): 1},
         output=verdicts.text_of(report["output"]) if request.returns_output else None,
-        detail="" if verdict is Verdict.SUCCESS else str(report["errors"])[-DETAIL_CHARACTERS:],
+        detail=judgement.detail or ("" if verdict is Verdict.SUCCESS else str(report["errors"])[-DETAIL_CHARACTERS:]),
+        fault=judgement.fault,
     )
