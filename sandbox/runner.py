@@ -233,7 +233,8 @@ class Runner:
         self._drop_program()
         language = languages.LANGUAGES[request["language"]]
         if language.needs and not os.access(language.needs, os.X_OK):
-            return {"error": f"{language.needs} is not in this image", "is_unavailable": True}
+            missing = f"{language.needs} is not in this image; it has {', '.join(languages.present())}"
+            return {"error": missing, "is_unavailable": True}
         path = self._write_program(language, languages.encoded(request["text"]), request.get("files", {}))
         try:
             made, warnings = self._use_tool(language, path)
@@ -268,7 +269,7 @@ class Runner:
     def _write_program(self, language: languages.Language, text: bytes, files: dict[str, str]) -> str:
         """Write the program's files where programs may read but not write them; return the path of the main one."""
         containment.empty_directory(self._home.program)
-        path = f"{self._home.program}/program{language.suffix}"
+        path = f"{self._home.program}/{language.file}"
         for target, content in ((path, text), *((f"{self._home.program}/{name}", files[name]) for name in files)):
             with open(target, "wb") as file:
                 file.write(content if isinstance(content, bytes) else languages.encoded(content))

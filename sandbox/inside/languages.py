@@ -20,6 +20,12 @@ PROGRAM_DESCRIPTOR = 255
 PROGRAM_FILE = "program"
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 PYPY = "/usr/bin/pypy3"
+NODE = "/usr/bin/node"
+JAVA = "/usr/bin/java"
+# One core: no helpers that collect garbage or compile beside the program, and a stack for deep recursion.
+JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4", "-Xss64m", "-Xshare:auto", "-XX:-UsePerfData")
+JAVA_TOOL = "javac -nowarn -d classes {folder}/*.java && jar --create --file program -C classes ."
+GO = ("GOCACHE={scratch}/go", "GO111MODULE=off", "CGO_ENABLED=0", "/usr/bin/go", "build", "-o", PROGRAM_FILE)
 JUDGED_FILES = ("input", "output", "answer")
 FEEDBACK = "feedback"
 OTHERS = "<the program's other files>"
@@ -58,7 +64,7 @@ class Language(NamedTuple):
       become: turns a forked process into the program.
       tool: turns a forked process into what reads the source on its standard input first, and exits with a status
         other than 0 where that is not a valid program.
-      suffix: of the source file's name.
+      file: name of the source file.
       needs: file that the image has to have; empty where the interpreter of the runner is enough.
       leaves_binary: whether the tool leaves its result as PROGRAM_FILE in the scratch directory, rather than on its
         standard output.
@@ -66,7 +72,7 @@ class Language(NamedTuple):
 
     become: Become
     tool: Become
-    suffix: str = ".py"
+    file: str = "program.py"
     needs: str = ""
     leaves_binary: bool = False
 
@@ -147,6 +153,13 @@ def interpret(program: Prepared, meter: groups.Meter | None, *, interpreter: str
     os.execv(interpreter, [interpreter, program.path, *program.arguments])
 
 
+def run_jar(program: Prepared, meter: groups.Meter | None) -> None:
+    """Replace this process by a Java machine on the archive at PROGRAM_DESCRIPTOR; its start-up counts as well."""
+    clocks.mark_start(meter)
+    archive = f"/proc/self/fd/{PROGRAM_DESCRIPTOR}"
+    os.execv(JAVA, [JAVA, *JAVA_FLAGS, "-cp", archive, "Main", *program.arguments])
+
+
 def execute(program: Prepared, meter: groups.Meter | None) -> None:
     """Replace this process by the binary at PROGRAM_DESCRIPTOR."""
     clocks.mark_start(meter)
@@ -156,12 +169,13 @@ def execute(program: Prepared, meter: groups.Meter | None) -> None:
 def run_tool(program: Prepared, meter: groups.Meter | None, *, command: tuple[str, ...]) -> None:
     """Replace this process by a tool of the image, which reads the source on its standard input.
 
-    In its command `{folder}` stands for the folder of the program's files, and OTHERS for those with its suffix.
+    In its command `{folder}` stands for the folder of the program's files, `{scratch}` for the working directory, and
+    OTHERS for the further files with the suffix of the program's own.
     """
     folder, main = os.path.split(program.path)
     suffix = os.path.splitext(main)[1]
     others = [f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(suffix) and name != main]
-    words = [part.format(folder=folder) for part in command]
+    words = [part.format(folder=folder, scratch=os.getcwd()) for part in command]
     if OTHERS in words:
         place = words.index(OTHERS)
         words[place : place + 1] = others
@@ -169,10 +183,10 @@ def run_tool(program: Prepared, meter: groups.Meter | None, *, command: tuple[st
     os.execve(words[0], words, os.environ)
 
 
-def _native(*command: str, suffix: str) -> Language:
+def _native(*command: str, file: str, needs: str = "") -> Language:
     """Describe a language whose compiler makes a binary."""
     tool = functools.partial(run_tool, command=command)
-    return Language(execute, tool, suffix, needs=command[0], leaves_binary=True)
+    return Language(execute, tool, file, needs=needs or command[0], leaves_binary=True)
 
 
 _CHECK = "import sys; compile(sys.stdin.read(), 'program.py', 'exec')"
@@ -187,9 +201,50 @@ LANGUAGES = {
         needs=PYPY,
     ),
     "c": _native(
-        "/usr/bin/gcc", "-O2", "-std=c17", "-x", "c", "-I{folder}", "-o", PROGRAM_FILE, "-", OTHERS, "-lm", suffix=".c"
+        "/usr/bin/gcc",
+        "-O2",
+        "-std=c17",
+        "-x",
+        "c",
+        "-I{folder}",
+        "-o",
+        PROGRAM_FILE,
+        "-",
+        OTHERS,
+        "-lm",
+        file="program.c",
     ),
     "cpp": _native(
-        "/usr/bin/g++", "-O2", "-std=c++17", "-x", "c++", "-I{folder}", "-o", PROGRAM_FILE, "-", OTHERS, suffix=".cpp"
+        "/usr/bin/g++",
+        "-O2",
+        "-std=c++17",
+        "-x",
+        "c++",
+        "-I{folder}",
+        "-o",
+        PROGRAM_FILE,
+        "-",
+        OTHERS,
+        file="program.cpp",
+    ),
+    "rust": _native("/usr/bin/rustc", "-O", "--edition=2021", "-o", PROGRAM_FILE, "-", file="program.rs"),
+    "go": _native("/usr/bin/env", *GO, "{folder}/program.go", OTHERS, file="program.go", needs="/usr/bin/go"),
+    "java": Language(
+        run_jar,
+        functools.partial(run_tool, command=("/bin/sh", "-c", JAVA_TOOL)),
+        file="Main.java",
+        needs="/usr/bin/javac",
+        leaves_binary=True,
+    ),
+    "javascript": Language(
+        functools.partial(interpret, interpreter=NODE),
+        functools.partial(run_tool, command=(NODE, "--check", "{folder}/program.js")),
+        file="program.js",
+        needs=NODE,
     ),
 }
+
+
+def present() -> list[str]:
+    """Return the languages whose tools are where this runs."""
+    return [name for name, language in LANGUAGES.items() if not language.needs or os.access(language.needs, os.X_OK)]

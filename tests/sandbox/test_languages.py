@@ -7,6 +7,7 @@ import pytest
 from sandbox import client
 from sandbox.inside import languages
 from sandbox.protocol import InvalidRequestError, Limits, RunRequest, Suite, Verdict
+from tests.sandbox.engine import require_docker
 
 SUITE = Suite(inputs=("3\n", "4\n"), expected=("6\n", "8\n"))
 BODY = "#include <iostream>\n#include <vector>\nint main() { int n; std::cin >> n; %s }\n"
@@ -52,6 +53,85 @@ def test_a_program_cannot_change_itself_for_the_next_test(sandbox):
 def test_a_language_that_the_image_lacks_is_the_callers_mistake(sandbox):
     if os.access(languages.LANGUAGES["pypy3"].needs, os.X_OK):
         pytest.skip("this machine has every language")
-    with pytest.raises(InvalidRequestError, match=r"language = 'pypy3'.*is not in this image"):
+    with pytest.raises(
+        InvalidRequestError, match=r"language = 'pypy3'.*is not in this image; it has python3, python3_f"
+    ):
         sandbox.run(RunRequest("print(6)", SUITE.sha256, language="pypy3"))
     assert sandbox.run(RunRequest("print(2 * int(input()))", SUITE.sha256)).results[0].verdict is Verdict.SUCCESS
+
+
+GREEDY_PYTHON = "x = []\nwhile n: x.append(bytearray(b'x' * (1 << 24)))"
+VERDICTS = (
+    Verdict.SUCCESS,
+    Verdict.RUNTIME_ERROR,
+    Verdict.TIME_LIMIT,
+    Verdict.COMPILE_ERROR,
+    Verdict.MEMORY_LIMIT,
+)
+# A program in each language that doubles a number, and what makes it fail in each way.
+BODIES = {
+    "pypy3": ("n = int(input())\n@\nprint(2 * n)", "1 / 0", "while n: pass", "(", GREEDY_PYTHON),
+    "c": (
+        "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+        'int main() { int n; scanf("%d", &n); @ printf("%d\\n", 2 * n); }',
+        "abort();",
+        "for (;;) { volatile int k = n; }",
+        "int int;",
+        "for (;;) memset(malloc(1 << 24), 1, 1 << 24);",
+    ),
+    "rust": (
+        "use std::io; fn main() { let mut s = String::new(); io::stdin().read_line(&mut s).unwrap();"
+        'let n: i64 = s.trim().parse().unwrap(); @ println!("{}", 2 * n); }',
+        'if n > 0 { panic!("x"); }',
+        "let mut k = n; while k > 0 { k = if k > 5 { 1 } else { k + 1 }; }",
+        "let x",
+        "let mut v: Vec<Vec<u8>> = vec![]; while n > 0 { v.push(vec![1u8; 1 << 24]); }",
+    ),
+    "go": (
+        'package main\nimport "fmt"\nfunc main() { var n int; fmt.Scan(&n); @; fmt.Println(2 * n) }',
+        'panic("x")',
+        "for n > 0 { }",
+        "x :=",
+        "var v [][]byte; for n > 0 { b := make([]byte, 1<<24); for i := range b { b[i] = 1 }; v = append(v, b) }",
+    ),
+    "java": (
+        "import java.util.*; public class Main { public static void main(String[] a) {"
+        "int n = new Scanner(System.in).nextInt(); @ System.out.println(2 * n); } }",
+        "if (n > 0) throw new RuntimeException();",
+        "while (n > 0) { }",
+        "int x",
+        "List<byte[]> v = new ArrayList<>();"
+        "while (n > 0) { byte[] b = new byte[1 << 24]; Arrays.fill(b, (byte) 1); v.add(b); }",
+    ),
+    "javascript": (
+        'const n = parseInt(require("fs").readFileSync(0)); @; console.log(2 * n)',
+        "throw 1",
+        "while (n > 0);",
+        "let let",
+        "let v = []; while (n > 0) v.push(Buffer.alloc(1 << 24, 1))",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def container():
+    require_docker()
+    with client.connect("docker", workers=1) as connected:
+        connected.upload(SUITE)
+        yield connected
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("language", BODIES)
+def test_every_language_of_the_image_has_its_verdicts(container, language):
+    body, *failures = BODIES[language]
+    limits = Limits(wall_s=1.0, memory_bytes=256 << 20)
+    found = []
+    for statement in ("", *failures):
+        program = body.replace("@", statement)
+        request = RunRequest(program, SUITE.sha256, language=language, limits=limits, tests=(0,))
+        try:
+            found.append(container.run(request).results[0].verdict)
+        except InvalidRequestError as error:
+            pytest.skip(str(error))
+    assert tuple(found) == VERDICTS
