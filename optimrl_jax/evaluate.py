@@ -24,8 +24,6 @@ from optimrl_jax.settings import Settings
 from optimrl_jax.training import checkpoints
 
 _LOG = logging.getLogger(__name__)
-CURVE_SERIES = {"reward": "mean reward", "correct_share": "correct", "fast_share": "correct and fast"}
-CURVE_WINDOW = 9
 
 
 def main(job: Job) -> None:
@@ -77,7 +75,7 @@ def _plot(settings: Settings, output: pathlib.Path, results: dict, *, problems: 
         metrics = pathlib.Path(policies.split_source(source)[0]) / "metrics.jsonl"
         if metrics.exists():
             target = output / f"learning_curve_{name}.png"
-            plots.learning_curve(target, metrics, series=CURVE_SERIES, window=CURVE_WINDOW)
+            plots.learning_curve(target, metrics)
 
 
 def _summarize(

@@ -20,6 +20,9 @@ from optimrl_jax.actors import messages
 from optimrl_jax.actors.coordinator import AsyncRollouts
 from optimrl_jax.data import dataset, prompts, stream
 from optimrl_jax.distributed import multihost, placement, sharding
+from optimrl_jax.evaluation import plots
+from optimrl_jax.evaluation.held_out.during_training import HeldOutEvaluation
+from optimrl_jax.evaluation.held_out.problems import load_held_out
 from optimrl_jax.grpo.loop import Learner, RolloutSource, SyncRollouts, TrainingLoop
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError
@@ -32,6 +35,7 @@ from optimrl_jax.rollout.journal import RolloutJournal
 from optimrl_jax.settings import DataSettings, Network, Settings
 from optimrl_jax.training import checkpoints, metric_sinks, workdir
 from optimrl_jax.training.trainer import DivergedError
+from sandbox.client import Client
 
 _LOG = logging.getLogger(__name__)
 
@@ -100,6 +104,7 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
         executor = execution.Executor(client, settings.sandbox, uses_own_limits=task.judge.uses_own_limits)
         new_actor = functools.partial(task.new_actor, executor, rollout_journal)
         supply = (_asynchronous if settings.actors.count else _synchronous)(job, task, learner, new_actor)
+        held_out = _held_out(job, task, client)
         measured_under = {json.dumps(record.measured_under, sort_keys=True) for record in task.records}
         training = TrainingLoop(
             supply,
@@ -109,12 +114,33 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
             measured_under=sorted(measured_under),
             kept=settings.checkpoints,
             open_sinks=metric_sinks.sink_opener(settings),
+            held_out=held_out,
         )
         try:
             figures = training.run()
         except DivergedError as error:
             raise UserError(f"grpo.learning_rate = {settings.grpo.learning_rate}: {error}") from None
     workdir.write_summary(own, "GRPO", figures, settings=settings)
+    if held_out:
+        plots.learning_curve(own / "learning_curve.png", own / workdir.METRICS_FILE)
+        _print_scores(held_out)
+
+
+def _held_out(job: Job, task: Task, client: Client) -> HeldOutEvaluation | None:
+    """Build what evaluates the policy while it trains; None where `evaluation.every` asks for nothing."""
+    settings, policy = job.settings, task.policy
+    if not settings.evaluation.every:
+        return None
+    problems = fitting(load_held_out(settings), policy, settings.data)
+    return HeldOutEvaluation(
+        problems, policy.settings, policy.tokenizer, settings=settings, client=client, workdir=job.workdir
+    )
+
+
+def _print_scores(held_out: HeldOutEvaluation) -> None:
+    found, gains = held_out.table()
+    if found and not jax.process_index():
+        plots.print_table(plots.pass_table(found, gains, title="held-out problems"))
 
 
 def prepare(job: Job, *, mesh: jax.sharding.Mesh | None) -> Task:

@@ -37,6 +37,7 @@ def get_config():
     config.evaluation.policies = (("sft", "sft"), ("grpo", "whole"))
     config.evaluation.samples = 4
     config.evaluation.ks = (1, 2)
+    config.evaluation.every = 6
     return config
 """
 START_S = 240
@@ -83,10 +84,10 @@ def assert_equal_bit_for_bit(left, right):
 def test_training_moves_the_policy_and_reports_every_step(run):
     before, after = parameters(run / "sft"), parameters(run / "whole")
     rows = [json.loads(line) for line in (run / "whole" / "metrics.jsonl").read_text().splitlines()]
-    assert [row["step"] for row in rows] == list(range(6))
+    assert [row["step"] for row in rows] == list(range(7))
     assert {"reward", "correct_share", "fast_share", "faults", "staleness", "zero_advantage_share"} <= rows[0].keys()
     assert json.loads((run / "whole" / "summary.json").read_text())["wall_s"] > 0
-    if any(row["updated"] for row in rows):
+    if any(row.get("updated") for row in rows):
         assert any((np.asarray(a) != np.asarray(b)).any() for a, b in zip(before, after, strict=True))
 
 
@@ -108,7 +109,7 @@ def test_a_killed_run_goes_on_and_ends_where_an_uninterrupted_one_does(run):
     assert "going on from the checkpoint" in command(run, *job)
     assert_equal_bit_for_bit(parameters(run / "whole"), parameters(run / "killed"))
     steps = [json.loads(line)["step"] for line in (run / "killed" / "metrics.jsonl").read_text().splitlines()]
-    assert steps == list(range(6))
+    assert steps == list(range(7))
 
 
 def test_evaluation_reports_both_policies_and_replays_without_running_anything(run):
@@ -121,6 +122,8 @@ def test_evaluation_reports_both_policies_and_replays_without_running_anything(r
             assert 0 <= low <= summary["pass@1"][policy][tau] <= high <= 1
     assert set(summary["wall_s"]) == {"dataset", "sft", "grpo", "evaluation"}
     assert (run / "evaluation" / "learning_curve_grpo.png").stat().st_size > 1000
+    *_, last = [json.loads(line) for line in (run / "whole" / "metrics.jsonl").read_text().splitlines()]
+    assert last["held_out/pass_at_2_p100"] == summary["pass@2"]["grpo"]["p100"]
     again = command(run, "optimrl_jax.evaluate", "--config=config.py", "--workdir=.")
     assert "replaying the executions stored" in again
     assert json.loads((run / "summary.json").read_text())["pass@1"] == summary["pass@1"]

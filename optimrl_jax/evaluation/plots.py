@@ -5,11 +5,17 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from rich.console import Console
 from rich.table import Table
 
 from optimrl_jax.evaluation import style
 from optimrl_jax.evaluation.scores import Scores
+
+CURVE_LABELS = {"reward": "mean reward", "correct_share": "correct", "fast_share": "correct and fast"}
+CURVE_WINDOW = 9
+# How the names of scores begin that `train` logs with `evaluation.every`.
+HELD_OUT = "held_out/"
 
 
 def pass_bars(path: pathlib.Path, scores: Mapping[str, Scores], *, k: int, problems: int) -> None:
@@ -49,39 +55,56 @@ def pass_bars(path: pathlib.Path, scores: Mapping[str, Scores], *, k: int, probl
     figure.savefig(path, dpi=style.DPI)
 
 
-def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path, *, series: Mapping[str, str], window: int) -> None:
+def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path) -> None:
     """Draw training metrics over optimizer steps, raw (thin) and as a trailing moving average (thick).
 
-    A reward lies in [-1, 1] and has a panel of its own beside the shares in [0, 1]. No file is written where the job
-    logged none of the metrics.
+    A reward lies in [-1, 1] and has a panel of its own beside the shares in [0, 1]; where the policy was evaluated
+    during training, its scores on held-out problems are a third. No file is written where the job logged none of these.
 
     Args:
       path: of the PNG file.
       metrics_file: `metrics.jsonl` of the job.
-      series: label of each metric, by its name in that file; those that were not logged are left out.
-      window: steps of the moving average.
     """
     rows = [json.loads(line) for line in metrics_file.read_text().splitlines() if line.strip()]
-    series = {name: label for name, label in series.items() if any(row.get(name) is not None for row in rows)}
-    if not series:
+    points = {name: _points(rows, name) for name in dict.fromkeys(name for row in rows for name in row)}
+    scored = [name for name in points if name.startswith(HELD_OUT) and "_p" in name.removeprefix(HELD_OUT)]
+    panels = {
+        "reward, in [-1, 1]": [name for name in ("reward",) if points.get(name)],
+        "share of rollouts": [name for name in ("correct_share", "fast_share") if points.get(name)],
+        "held-out problems, %": [name for name in scored if points[name]],
+    }
+    panels = {label: names for label, names in panels.items() if names}
+    if not panels:
         return
-    figure = style.new_figure(
-        8.2, 3.6, caption=f"thin: each step; thick: mean of the last {window} steps; n = {len(rows)} logged steps"
-    )
-    panels = dict(zip(("reward", "share"), figure.subplots(1, 2, sharex=True), strict=True))
-    for index, (name, label) in enumerate(series.items()):
-        axes = panels["share" if name.endswith("_share") else "reward"]
-        points = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
-        steps, values = (np.asarray(column, float) for column in zip(*points, strict=True))
-        axes.plot(steps, values, color=style.colour(index), alpha=0.3, linewidth=1)
-        axes.plot(steps, moving_average(values, window=window), color=style.colour(index), linewidth=2, label=label)
-    panels["reward"].set(xlabel="optimizer step", ylabel="reward, in [-1, 1]")
-    panels["share"].set(xlabel="optimizer step", ylabel="share of rollouts", ylim=(0, 1.02))
-    for axes in panels.values():
-        handles, labels = axes.get_legend_handles_labels()
-        if labels:
-            axes.legend(handles, labels, frameon=False, fontsize=8)
+    caption = f"thin: each step; thick: mean of the last {CURVE_WINDOW} steps; n = {len(rows)} logged steps"
+    if scored:
+        caption += "; held-out: one mark an evaluation"
+    figure = style.new_figure(4.1 * len(panels), 3.6, caption=caption)
+    for axes, (label, names) in zip(
+        np.ravel(figure.subplots(1, len(panels), sharex=True)), panels.items(), strict=True
+    ):
+        for index, name in enumerate(names):
+            _draw_series(axes, *np.array(points[name], float).T, name=name, index=index)
+        axes.set(xlabel="optimizer step", ylabel=label)
+        if not label.startswith("reward"):
+            axes.set_ylim(0, 102 if label.endswith("%") else 1.02)
+        axes.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=style.DPI)
+
+
+def _points(rows: Sequence[Mapping[str, float | None]], name: str) -> list[tuple[float, float]]:
+    return [(row["step"], row[name]) for row in rows if row.get(name) is not None]
+
+
+def _draw_series(axes: Axes, steps: np.ndarray, values: np.ndarray, *, name: str, index: int) -> None:
+    """Draw scores of evaluations as marks, metrics of every step as a thin line with its moving average."""
+    colour = style.colour(index)
+    if name.startswith(HELD_OUT):
+        label = name.removeprefix(HELD_OUT).replace("_at_", "@").replace("_p", " at p")
+        axes.plot(steps, 100 * values, color=colour, marker=style.marker(index), linewidth=1.5, label=label)
+        return
+    axes.plot(steps, values, color=colour, alpha=0.3, linewidth=1)
+    axes.plot(steps, moving_average(values, window=CURVE_WINDOW), color=colour, linewidth=2, label=CURVE_LABELS[name])
 
 
 def moving_average(points: Sequence[float] | np.ndarray, *, window: int) -> np.ndarray:

@@ -164,6 +164,16 @@ class RolloutSource(typing.Protocol):
     def close(self) -> None: ...
 
 
+class EvaluatesPolicy(typing.Protocol):
+    """What the loop needs of `evaluation.held_out.during_training.HeldOutEvaluation`; see there."""
+
+    def is_due(self, step: int) -> bool: ...
+
+    def forget_after(self, step: int) -> None: ...
+
+    def evaluate(self, params: decoder.Params, step: int) -> dict[str, float]: ...
+
+
 class TrainingLoop:
     """A rollout source and a learner, with their common state in checkpoints.
 
@@ -178,6 +188,7 @@ class TrainingLoop:
       measured_under: calibrations of the dataset's durations; a run that goes on under other ones logs a warning.
       kept: which checkpoints stay on disk.
       open_sinks: opens what gets the figures beside `metrics.jsonl`.
+      held_out: scores the weights while they are trained; None where nothing does.
     """
 
     def __init__(
@@ -190,12 +201,14 @@ class TrainingLoop:
         measured_under: typing.Sequence[str] = (),
         kept: CheckpointSettings = checkpoints.KEEP_TWO,
         open_sinks: metric_sinks.SinkOpener = metric_sinks.no_sinks,
+        held_out: EvaluatesPolicy | None = None,
     ) -> None:
         self._source = source
         self._learner = learner
         self._settings = settings
         self._measured_under = sorted(measured_under)
         self._checkpoints = checkpoints.Checkpoints(workdir, kept=kept)
+        self._held_out = held_out
         self._stopwatch = workdir_lib.Stopwatch(self._restore())
         self._metrics = workdir_lib.MetricsWriter(
             multihost.process_directory(workdir), first_step=learner.step, open_sinks=open_sinks
@@ -205,7 +218,8 @@ class TrainingLoop:
         """Train to the last step.
 
         Returns:
-          The figures of the last step, with "steps" and "wall_s", the seconds of all starts together.
+          The figures of the last step, with those of the last weights on held-out problems, "steps", and "wall_s", the
+          seconds of all starts together.
 
         Raises:
           UserError: if the last checkpoint cannot be written.
@@ -216,16 +230,25 @@ class TrainingLoop:
         try:
             with JobProgress("step", steps, done=self._learner.step) as progress:
                 while self._learner.step < steps:
+                    scores = self._evaluate_if_due()
                     figures = self._step()
-                    self._metrics.write(self._learner.step - 1, figures)
+                    self._metrics.write(self._learner.step - 1, {**figures, **scores})
                     progress.advance_to(self._learner.step, _step_text(figures))
                     self._save_if_due()
+            if scores := self._evaluate_if_due():
+                self._metrics.write(steps, scores)
         finally:
             self._source.close()
             self._metrics.close()
             self._checkpoints.wait()
         self._checkpoints.close()
-        return {"steps": self._learner.step, "wall_s": self._stopwatch.wall_s(), **figures}
+        return {"steps": self._learner.step, "wall_s": self._stopwatch.wall_s(), **figures, **scores}
+
+    def _evaluate_if_due(self) -> dict[str, float]:
+        """Score the weights of this step; a run that goes on from here finds the records that an earlier start left."""
+        if self._held_out is None or not self._held_out.is_due(self._learner.step):
+            return {}
+        return self._held_out.evaluate(self._learner.trainer.state.params, self._learner.step)
 
     def _save_if_due(self) -> None:
         step = self._learner.step
@@ -263,6 +286,8 @@ class TrainingLoop:
         targets = checkpoints.restore_targets(trainer.state)
         others = {"actor": targets["params"], "queue": None}
         restored = self._checkpoints.restore({**targets, **others}, optional=others)
+        if self._held_out is not None:
+            self._held_out.forget_after(restored.step if restored else 0)
         if restored is None:
             # The first batch too is sampled from a copy on the actor's devices: an update donates the learner's.
             self._source.update_weights(trainer.state.params, self._learner.step)

@@ -30,6 +30,7 @@ class EvaluationSettings:
     )
     resamples: int = setting(2000, "bootstrap resamples over problems", POSITIVE)
     problems: int = setting(0, "held-out problems to use; 0: all", NOT_NEGATIVE)
+    every: int = setting(0, "steps of `train` between evaluations of its policy; 0: none", NOT_NEGATIVE)
     benchmark: str = setting("", "JSON Lines of problems with tests alone, instead of the held-out split")
     leaderboard: str = setting(
         "fresh",

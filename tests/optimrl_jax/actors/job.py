@@ -23,7 +23,7 @@ from optimrl_jax.actors.rpc import RpcClient
 from optimrl_jax.data import stream
 from optimrl_jax.distributed import multihost
 from optimrl_jax.distributed.placement import Placement
-from optimrl_jax.grpo.loop import Learner, SyncRollouts, TrainingLoop
+from optimrl_jax.grpo.loop import EvaluatesPolicy, Learner, SyncRollouts, TrainingLoop
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.settings import ActorSettings, Settings
@@ -86,7 +86,13 @@ def actor(settings: Settings, executor=None) -> Actor:
 
 
 def training(
-    directory: pathlib.Path, settings: Settings, *, new_actor=None, stops_at: int = -1, learner: Trail | None = None
+    directory: pathlib.Path,
+    settings: Settings,
+    *,
+    new_actor=None,
+    stops_at: int = -1,
+    learner: Trail | None = None,
+    held_out: EvaluatesPolicy | None = None,
 ) -> tuple[TrainingLoop, AsyncRollouts]:
     """The run of `settings` with its own directory, and its source: of several processes, this one's."""
     directory.mkdir(exist_ok=True)
@@ -102,18 +108,23 @@ def training(
         new_actor=new_actor or (lambda: actor(settings)),
         command=lambda name, address: command("actor", directory, address, name),
     )
-    return TrainingLoop(source, learner, workdir=directory, settings=settings.grpo), source
+    return TrainingLoop(source, learner, workdir=directory, settings=settings.grpo, held_out=held_out), source
 
 
 def sync_loop(
-    directory: pathlib.Path, settings: Settings, executor=None, *, learner: Learner | None = None
+    directory: pathlib.Path,
+    settings: Settings,
+    executor=None,
+    *,
+    learner: Learner | None = None,
+    held_out: EvaluatesPolicy | None = None,
 ) -> TrainingLoop:
     """The same job with one actor that takes turns with the learner."""
     directory.mkdir(exist_ok=True)
     problems = stream.problem_batches(range(len(RECORDS)), batch=settings.grpo.problems, seed=0)
     source = SyncRollouts(actor(settings, executor), stream=problems, settings=settings.grpo)
     learner = learner or Learner(POLICY.params, MODEL, settings)
-    return TrainingLoop(source, learner, workdir=directory, settings=settings.grpo)
+    return TrainingLoop(source, learner, workdir=directory, settings=settings.grpo, held_out=held_out)
 
 
 def remote_learner(

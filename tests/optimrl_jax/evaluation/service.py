@@ -13,13 +13,18 @@ class Killed(BaseException):
     """What ends a job in the middle of a pass."""
 
 
+def right_and_quick(_: str) -> tuple[Verdict, float]:
+    """Every program is right and takes the service's seconds once."""
+    return Verdict.SUCCESS, 1.0
+
+
 class StandInService:
-    """Every program takes `seconds` on every test; counts what it executes."""
+    """A program takes `seconds` times its own factor on every test; counts what it executes."""
 
     measured_under: dict[str, str] = {}  # noqa: RUF012
 
-    def __init__(self, seconds: float, *, dies_after: int | None = None) -> None:
-        self.seconds, self.dies_after, self.executed = seconds, dies_after, 0
+    def __init__(self, seconds: float, *, dies_after: int | None = None, judges=right_and_quick) -> None:
+        self.seconds, self.dies_after, self.executed, self.judges = seconds, dies_after, 0, judges
         self.suites: dict[str, Suite] = {}
         self.counts: collections.Counter[str] = collections.Counter()
         self.windows = health.Windows()
@@ -35,7 +40,8 @@ class StandInService:
         if self.dies_after is not None and self.executed >= self.dies_after:
             raise Killed
         self.executed += 1
-        results = tuple(TestResult(test=t, verdict=Verdict.SUCCESS, wall_s=self.seconds) for t in request.tests or ())
+        verdict, factor = self.judges(request.program)
+        results = tuple(TestResult(test=t, verdict=verdict, wall_s=factor * self.seconds) for t in request.tests or ())
         answer = RunResult(request_sha256=request.sha256, results=results, measured_under={})
         future: concurrent.futures.Future[RunResult] = concurrent.futures.Future()
         future.set_result(answer)

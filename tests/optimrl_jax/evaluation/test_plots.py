@@ -29,10 +29,12 @@ def test_pictures_are_written(tmp_path):
     cell = {"mean": 0.4, "low": 0.3, "high": 0.5}
     scores = {name: {"pass@1": {"p100": cell, "p30": cell}} for name in ("sft", "grpo")}
     plots.pass_bars(tmp_path / "bars.png", scores, k=1, problems=9)
-    metrics = tmp_path / "metrics.jsonl"
-    metrics.write_text("".join(json.dumps({"step": s, "reward": s / 9}) + "\n" for s in range(9)))
-    plots.learning_curve(tmp_path / "curve.png", metrics, series={"reward": "reward", "absent": "absent"}, window=3)
-    plots.learning_curve(tmp_path / "none.png", metrics, series={"absent": "absent"}, window=3)
+    rows = [{"step": s, "reward": s / 9, "held_out/pass_at_1_p30": s / 20} for s in range(9)]
+    metrics, others = tmp_path / "metrics.jsonl", tmp_path / "others.jsonl"
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"step": 9, "held_out/pass_at_1_p30": 0.5}]))
+    others.write_text(json.dumps({"step": 0, "loss": 1.0}) + "\n")
+    plots.learning_curve(tmp_path / "curve.png", metrics)
+    plots.learning_curve(tmp_path / "none.png", others)
     assert not (tmp_path / "none.png").exists()
     for name in ("bars.png", "curve.png"):
         assert (tmp_path / name).read_bytes().startswith(PNG)
