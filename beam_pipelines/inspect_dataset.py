@@ -3,19 +3,28 @@
 Writes `D/inspection/summary.json`, PNG files and a page of both (`index.html`), and prints the tables.
 """
 
+import functools
 import json
 import pathlib
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow_datasets as tfds
 
 from beam_pipelines.build_dataset import COMPLETE, REVIEWS, TRACES
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import NAME
-from beam_pipelines.report import campaign_tables, console, dataset_statistics, figures, standings, tail_tables
+from beam_pipelines.report import (
+    campaign_export,
+    campaign_tables,
+    console,
+    dataset_statistics,
+    figures,
+    standings,
+    tail_tables,
+)
 from beam_pipelines.report.page import report_page
 from beam_pipelines.report.stage_table import PAPER_SOURCE, StageRow
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
@@ -23,6 +32,7 @@ from optimrl_jax.jobs.errors import UserError, require
 from optimrl_jax.jobs.user_paths import existing_path
 
 Trace = Mapping[str, float]
+Taken = TypeVar("Taken")
 
 # What the page shows, in its order: tables by the name of their rows in the summary, then tables of a single row.
 PAGE_TABLES = {
@@ -74,8 +84,22 @@ def main(arguments: Sequence[str]) -> None:
     parser = ArgumentParser(prog="inspect_dataset", description="Shows what a dataset holds.", allow_abbrev=False)
     parser.add_argument("--dataset", default="", help="directory that build_dataset wrote")
     parser.add_argument("--split", default="cleaned", help="split to look at")
+    parser.add_argument("--campaign", default="", help="file to write, for `python -m sandbox.calibrate --campaign`")
+    parser.add_argument("--campaign_references", type=int, default=5, help="programs of a problem in it, at most")
+    parser.add_argument("--campaign_tests", type=int, default=20, help="tests of a program in it, at most")
     values = parser.parse_args(arguments)
     directory = existing_path(values.dataset, "--dataset", is_directory=True)
+    if values.campaign:
+        require(values.campaign_references > 0, "--campaign_references", values.campaign_references, "at least 1")
+        require(values.campaign_tests > 0, "--campaign_tests", values.campaign_tests, "at least 1")
+        export_campaign(
+            directory,
+            values.split,
+            pathlib.Path(values.campaign),
+            references=values.campaign_references,
+            tests=values.campaign_tests,
+        )
+        return
     examples = load_examples(directory, values.split)
     traces, problems = campaign_traces(directory / TRACES), problem_traces(directory / TRACES)
     build = json.loads((directory / "summary.json").read_text())
@@ -113,6 +137,27 @@ def finished_dataset(directory: pathlib.Path) -> tfds.core.DatasetBuilder:
         raise _unreadable(directory, error) from None
 
 
+def export_campaign(directory: pathlib.Path, split: str, path: pathlib.Path, *, references: int, tests: int) -> None:
+    """Write what `python -m sandbox.calibrate` measures again, one JSON object a line.
+
+    Args:
+      directory: directory that `build_dataset` wrote.
+      split: name of a split or view.
+      path: the file; an older one is replaced.
+      references: programs of each problem, at most, spread over its leaderboard.
+      tests: tests of each program, at most, spread over its seconds.
+
+    Raises:
+      UserError: there is no such split, or a file is damaged.
+    """
+    chosen = functools.partial(campaign_export.campaign_lines, references=references, tests=tests)
+    lines = [line for of_problem in read_split(directory, split, chosen) for line in of_problem]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    cells = sum(len(line["inputs"]) for line in lines)
+    print(f"{path}: {len(lines)} programs, {cells} runs of {len({line['problem'] for line in lines})} problems")
+
+
 def load_examples(directory: pathlib.Path, split: str) -> list[dataset_statistics.Example]:
     """Load all examples of a split without their long texts.
 
@@ -126,11 +171,16 @@ def load_examples(directory: pathlib.Path, split: str) -> list[dataset_statistic
     Raises:
       UserError: there is no such split, or a file is damaged.
     """
+    return read_split(directory, split, dataset_statistics.condense)
+
+
+def read_split(directory: pathlib.Path, split: str, take: Callable[[Any], Taken]) -> list[Taken]:
+    """Read a split one example at a time and keep what `take` makes of each; see `load_examples`."""
     builder = finished_dataset(directory)
     names = sorted(builder.info.splits)
     require(split in names, "--split", split, f"one of {', '.join(names)}")
     try:
-        return [dataset_statistics.condense(example) for example in builder.as_data_source(split=split)]
+        return [take(example) for example in builder.as_data_source(split=split)]
     # A truncated ArrayRecord gives empty records, on which the decoder fails with a TypeError.
     except (OSError, ValueError, RuntimeError, IndexError, TypeError, zlib.error) as error:
         raise _unreadable(directory, error) from None
