@@ -163,6 +163,7 @@ class RunRequest:
       suite_sha256: content address of the suite.
       tests: indices into the suite in the order to run them, at least one; None for all.
       limits: what each run may use.
+      test_limits: limits for each of the tests asked for in place of `limits`, null where those hold; None for none.
       repeats: timed executions of a test on average, 1 to 100. A test whose two fastest runs agree leaves to others
         what it does not need.
       language: a name of `sandbox.inside.languages.LANGUAGES`.
@@ -195,10 +196,13 @@ class RunRequest:
     precision: float = 0.02
     decisions_s: tuple[float, ...] | None = None
     files: dict[str, str] = dataclasses.field(default_factory=dict)
+    test_limits: tuple[Limits | None, ...] | None = None
 
     def __post_init__(self) -> None:
         conform_fields(self)
         require_files(self.files, "files")
+        is_one_each = None in (self.tests, self.test_limits) or len(self.tests or ()) == len(self.test_limits or ())
+        require(is_one_each, "test_limits", self.test_limits, "one for each of the tests asked for")
         require(1 <= self.repeats <= MOST_REPEATS, "repeats", self.repeats, f"a whole number in [1, {MOST_REPEATS}]")
         is_digest = len(self.suite_sha256) == 64 and set(self.suite_sha256) <= set("0123456789abcdef")
         require(is_digest, "suite_sha256", self.suite_sha256, "64 hexadecimal digits")
@@ -218,6 +222,15 @@ class RunRequest:
     def sha256(self) -> str:
         """Content address of the question asked: equal requests may share one stored answer."""
         return hashlib.sha256(to_json(self).encode("utf-8", "surrogatepass")).hexdigest()
+
+    def limits_of(self, test: int) -> Limits:
+        """Return the limits under which a test runs."""
+        return self._own_limits.get(test) or self.limits
+
+    @functools.cached_property
+    def _own_limits(self) -> dict[int, Limits | None]:
+        own = self.test_limits or ()
+        return dict(zip(range(len(own)) if self.tests is None else self.tests, own, strict=True)) if own else {}
 
 
 def require_files(files: dict[str, str], field: str) -> None:
@@ -241,9 +254,11 @@ def require_fit(request: RunRequest, suite: Suite) -> None:
     for field in ("tests", "optimization_tests"):
         for test in getattr(request, field) or ():
             require(test < len(suite.inputs), field, test, f"indices below {len(suite.inputs)}")
-    if request.tests is None and request.decisions_s is not None:
-        expected = f"one for each of the {len(suite.inputs)} tests"
-        require(len(request.decisions_s) == len(suite.inputs), "decisions_s", request.decisions_s, expected)
+    for field in ("decisions_s", "test_limits"):
+        values = getattr(request, field)
+        if request.tests is None and values is not None:
+            expected = f"one for each of the {len(suite.inputs)} tests"
+            require(len(values) == len(suite.inputs), field, values, expected)
 
 
 @dataclasses.dataclass(frozen=True)

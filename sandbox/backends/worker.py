@@ -160,7 +160,13 @@ class SandboxWorker:
         return self._program[1]
 
     def run(
-        self, suite: protocol.Suite, tests: Sequence[int], *, limits: protocol.Limits, probes: bool, ahead: int = 1
+        self,
+        suite: protocol.Suite,
+        tests: Sequence[int],
+        *,
+        limits: Callable[[int], protocol.Limits],
+        probes: bool,
+        ahead: int = 1,
     ) -> Iterator[Mapping[str, object]]:
         """Run the current program once on each test, one after the other; needs a program that `compile` accepted.
 
@@ -171,7 +177,7 @@ class SandboxWorker:
         Args:
           suite: holds the inputs; those that the runner lacks are sent first.
           tests: indices into `suite.inputs`; an index may occur more than once.
-          limits: what each run may use.
+          limits: what a run on a test may use, by the test's index.
           probes: whether to time a fixed loop around each run.
           ahead: most runs under way at a time, at least 1.
 
@@ -188,22 +194,22 @@ class SandboxWorker:
           WorkerLost: the runner died or did not answer in time.
           RunAbandoned: `abandon` was called.
         """
-        request = {"do": "run", "suite": suite.sha256, "limits": limits_of_run(limits), "probes": probes}
+        request = {"do": "run", "suite": suite.sha256, "probes": probes}
         for group in _groups(suite, tests):
             self._hold(suite, group)
-            on_their_way = 0
+            on_their_way, reports = 0, iter(group)
             try:
                 for test in group:
                     if self._is_abandoned.is_set():
                         raise RunAbandoned(f"worker {self.name}: nobody waits for this request any more")
-                    self._send(request | {"test": test})
+                    self._send(request | {"test": test, "limits": limits_of_run(limits(test))})
                     on_their_way += 1
                     if on_their_way == ahead:
                         on_their_way -= 1
-                        yield self._report(limits)
+                        yield self._report(limits(next(reports)))
                 while on_their_way:
                     on_their_way -= 1
-                    yield self._report(limits)
+                    yield self._report(limits(next(reports)))
             finally:
                 # Answers to runs that nobody listens to any more must not be taken for answers to later requests.
                 if on_their_way:
@@ -233,7 +239,9 @@ class SandboxWorker:
         protocol.require(error is None, "suite.judge.program", judge.language, f"a program that compiles ({error})")
         parts = [text.encode("utf-8", "surrogatepass") for text in (input_text, output, answer)]
         packed = f"{' '.join(str(len(part)) for part in parts)}\n" + "".join((input_text, output, answer))
-        (report,) = self._judge.run(protocol.Suite((packed,), (None,)), [0], limits=judge.limits, probes=False)
+        (report,) = self._judge.run(
+            protocol.Suite((packed,), (None,)), [0], limits=lambda _: judge.limits, probes=False
+        )
         return report
 
     def stop(self) -> None:

@@ -64,9 +64,8 @@ class Work:
 
 def work_of(request: RunRequest, suite: Suite) -> Work:
     """Return what a request may cost at most."""
-    tests = len(suite.inputs) if request.tests is None else len(request.tests)
-    executions = tests * request.repeats
-    return Work(executions, executions * request.limits.wall_s)
+    tests = range(len(suite.inputs)) if request.tests is None else request.tests
+    return Work(len(tests) * request.repeats, request.repeats * sum(request.limits_of(test).wall_s for test in tests))
 
 
 class Admission:

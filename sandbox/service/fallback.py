@@ -136,7 +136,7 @@ def reported(
         if item.verdict is not Verdict.SANDBOX_FAULT:
             item = quarantined(request, item, result.measured_under) if policy.quarantine == "discard" else item
         elif run is not None and run.verdict is not Verdict.SANDBOX_FAULT:
-            item = _conversion(request, item.test, policy)(item, run, request.limits.wall_s)
+            item = _conversion(request, item.test, policy)(item, run, request.limits_of(item.test).wall_s)
         settled.append(item)
     if request.stops_early and any(item.verdict in HARD_FAILURES for item in settled):
         return tuple(item for item in settled if item.verdict is not Verdict.SANDBOX_FAULT)

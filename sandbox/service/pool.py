@@ -106,7 +106,8 @@ class Pool:
 
     def suite_of(self, request: RunRequest) -> Suite:
         """Return the suite of a request; raise InvalidRequestError, naming the field, if it cannot run here."""
-        self._require_runnable(request.language, request.limits)
+        for limits in (request.limits, *filter(None, request.test_limits or ())):
+            self._require_runnable(request.language, limits)
         return self._suites.of(request)
 
     def _require_runnable(self, language: str, limits: Limits, *, path: str = "") -> None:

@@ -266,6 +266,7 @@ def _verdicts_only(request: RunRequest, tests: tuple[int, ...]) -> RunRequest:
         request.suite_sha256,
         tests=tests,
         limits=request.limits,
+        test_limits=tuple(map(request.limits_of, tests)) if request.test_limits else None,
         language=request.language,
         files=request.files,
         seed=request.seed,
@@ -277,7 +278,8 @@ def _verdicts_only(request: RunRequest, tests: tuple[int, ...]) -> RunRequest:
 
 def _patience_s(request: RunRequest, tests: int) -> float:
     """Compute a timeout that lets every run reach its limit, with a margin for the queue before it."""
-    return tests * request.repeats * request.limits.wall_s + MARGIN_S
+    longest_s = max(limits.wall_s for limits in (request.limits, *filter(None, request.test_limits or ())))
+    return tests * request.repeats * longest_s + MARGIN_S
 
 
 def _trouble(result: RunResult) -> int:

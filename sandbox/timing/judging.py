@@ -59,7 +59,7 @@ def judge_report(
       WorkerLost, RunAbandoned: from `worker`.
     """
     expected = None if suite.judge else suite.expected[test]
-    verdict = verdicts.verdict_of(report, expected=expected, checker=suite.checker, limits=request.limits)
+    verdict = verdicts.verdict_of(report, expected=expected, checker=suite.checker, limits=request.limits_of(test))
     if verdict is not Verdict.SUCCESS:
         return Judgement(verdict, str(report["errors"])[-DETAIL_CHARACTERS:])
     if suite.judge is None:

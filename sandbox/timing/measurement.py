@@ -9,7 +9,7 @@ decision. A short probe of fixed work around each repeated run tells a slow core
 
 import dataclasses
 import typing
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from sandbox import protocol
@@ -19,6 +19,7 @@ from sandbox.timing.estimate import Timing
 from sandbox.timing.judging import DETAIL_CHARACTERS, Judgement, judge_report
 
 Report = Mapping[str, typing.Any]
+LimitsOfTest = Callable[[int], protocol.Limits]
 
 # Requests are small: this many fit into any pipe, so that asking never waits for an answer to be read.
 AHEAD = 8
@@ -43,7 +44,7 @@ class ProgramExecutor(Protocol):
     def compile(self, program: str, *, language: str, files: Mapping[str, str] | None = None) -> str | None: ...
 
     def run(
-        self, suite: Suite, tests: Sequence[int], *, limits: protocol.Limits, probes: bool, ahead: int = 1
+        self, suite: Suite, tests: Sequence[int], *, limits: LimitsOfTest, probes: bool, ahead: int = 1
     ) -> Iterator[Report]: ...
 
     def judge(self, judge: protocol.JudgeProgram, *, input_text: str, output: str, answer: str) -> Report: ...
@@ -114,10 +115,10 @@ def _repeat(
 
 def _decisions_s(request: RunRequest, suite: Suite) -> dict[int, Collection[float]]:
     """Collect the seconds at which something is decided, by test: its limit, and what the request says."""
-    limit_s = request.limits.wall_s
     tests = range(len(suite.inputs)) if request.tests is None else request.tests
-    own_s = request.decisions_s or (limit_s,) * len(tests)
-    return {test: (limit_s, decision_s) for test, decision_s in zip(tests, own_s, strict=True)}
+    limits_s = [request.limits_of(test).wall_s for test in tests]
+    own_s = request.decisions_s or limits_s
+    return {test: values_s for test, *values_s in zip(tests, limits_s, own_s, strict=True)}
 
 
 def _reports(
@@ -126,7 +127,7 @@ def _reports(
     """Run each test once and yield it with its report; runs are under way ahead only where nothing stops early."""
     # A judge that works while the next run is under way would have its core.
     ahead = 1 if request.stops_early or suite.judge else AHEAD
-    reports = worker.run(suite, tests, limits=request.limits, probes=request.repeats > 1, ahead=ahead)
+    reports = worker.run(suite, tests, limits=request.limits_of, probes=request.repeats > 1, ahead=ahead)
     return zip(tests, reports, strict=True)
 
 
@@ -166,7 +167,7 @@ def _result(report: Report, test: int, judgement: Judgement, worker: str, reques
     return TestResult(
         test=test,
         verdict=verdict,
-        wall_s=request.limits.wall_s if is_timeout else float(report["wall_s"]),
+        wall_s=request.limits_of(test).wall_s if is_timeout else float(report["wall_s"]),
         cpu_s=float(report["cpu_s"]),
         peak_memory_bytes=int(report["peak_memory_bytes"]),
         instructions=report["instructions"],

@@ -67,3 +67,25 @@ def test_a_limit_above_what_containers_have_is_the_callers_mistake(name):
         limits = Limits(**{name: docker.MOST[name] + 1})
         with pytest.raises(InvalidRequestError, match=rf"limits\.{name} = .*: expected at most {docker.MOST[name]},"):
             connected.run(RunRequest("print(6)", SUITE.sha256, limits=limits))
+
+
+def test_each_test_may_have_limits_of_its_own_and_wall_and_processor_time_are_apart(sandbox):
+    sleeper, spinner = "import time\ntime.sleep(0.4)\n", "import time\nwhile time.process_time() < 0.4: pass\n"
+    tight, slim = Limits(wall_s=0.2), Limits(wall_s=5.0, cpu_s=0.2)
+    late, right = Verdict.TIME_LIMIT, Verdict.SUCCESS
+    for head, own, expected in (
+        (sleeper, (tight, None), [late, right]),
+        (sleeper, (None, tight), [right, late]),
+        (sleeper, (slim, slim), [right, right]),
+        (spinner, (slim, None), [late, right]),
+    ):
+        request = RunRequest(head + "print(2 * int(input()))", SUITE.sha256, test_limits=own)
+        results = sandbox.run(request).results
+        assert [result.verdict for result in results] == expected
+        assert all(
+            result.wall_s == limits.wall_s for result, limits in zip(results, own, strict=True) if limits is tight
+        )
+    with pytest.raises(InvalidRequestError, match=r"test_limits = .*: expected one for each"):
+        sandbox.run(RunRequest("1", SUITE.sha256, test_limits=(tight,)))
+    with pytest.raises(InvalidRequestError, match=r"test_limits\[0\] = 3: expected"):
+        RunRequest("1", SUITE.sha256, test_limits=(3,))

@@ -20,7 +20,7 @@ def outcome(worker: SandboxWorker, program: str, language: str) -> tuple[object,
     error = worker.compile(program, language=language)
     if error is not None:
         return ("does not compile", error)
-    (report,) = worker.run(SUITE, [0], limits=LIMITS, probes=False)
+    (report,) = worker.run(SUITE, [0], limits=lambda _: LIMITS, probes=False)
     return report["exit"], VARYING.sub(b"_", report["output"]), VARYING.sub(b"_", str(report["errors"]).encode())
 
 
