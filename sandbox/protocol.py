@@ -20,6 +20,7 @@ Z_95 = 1.96
 MOST_SECONDS = 600
 MOST_REPEATS = 100
 MOST_FILES = 100
+PYTHONS = ("python3", "python3_fresh", "pypy3")
 CONVENTIONS = ("testlib", "kattis")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 # Environment variable that holds the token of a service, for the server and for its clients.
@@ -118,6 +119,24 @@ class JudgeProgram:
 
 
 @dataclasses.dataclass(frozen=True)
+class Call:
+    """How tests call a function of a Python program, in place of reading input and printing.
+
+    Attributes:
+      entry_point: an expression that names what is called, such as `add` or `Solution().add`.
+      tolerance: by how much floats may differ, absolutely or relatively.
+    """
+
+    entry_point: str
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        conform_fields(self, path="suite.call.")
+        require(self.entry_point != "", "suite.call.entry_point", self.entry_point, "the name of what is called")
+        require(0 <= self.tolerance < 1, "suite.call.tolerance", self.tolerance, "a number in [0, 1)")
+
+
+@dataclasses.dataclass(frozen=True)
 class Suite:
     """The tests of one problem, at least one. Expected outputs stay with the pool and never enter a container.
 
@@ -128,6 +147,7 @@ class Suite:
       checker: name of the comparison of outputs, see `sandbox.timing.checkers.checker_named`.
       judge: a program that judges outputs in place of a comparison; the only one whose container sees what is expected.
         None for none.
+      call: makes the inputs JSON lists of arguments and the outputs JSON values; None for plain input and output.
 
     Raises:
       InvalidRequestError: no test, uneven lengths, or a field of a wrong type.
@@ -137,6 +157,7 @@ class Suite:
     expected: tuple[str | None, ...]
     checker: str = "lines"
     judge: JudgeProgram | None = None
+    call: Call | None = None
 
     def __post_init__(self) -> None:
         conform_fields(self, path="suite.")
@@ -251,6 +272,8 @@ def require_fit(request: RunRequest, suite: Suite) -> None:
     Raises:
       InvalidRequestError: an index of `tests` is too large, or `decisions_s` is not one for each test.
     """
+    is_python = suite.call is None or request.language in PYTHONS
+    require(is_python, "language", request.language, f"one of {', '.join(PYTHONS)} where tests call a function")
     for field in ("tests", "optimization_tests"):
         for test in getattr(request, field) or ():
             require(test < len(suite.inputs), field, test, f"indices below {len(suite.inputs)}")
@@ -335,6 +358,6 @@ class RunResult:
 
 
 __all__ = [
-    "CA_VARIABLE", "TOKEN_VARIABLE", "InvalidRequestError", "JudgeProgram", "Limits", "RunRequest", "RunResult",
+    "CA_VARIABLE", "TOKEN_VARIABLE", "Call", "InvalidRequestError", "JudgeProgram", "Limits", "RunRequest", "RunResult",
     "Suite", "TestResult", "Verdict", "from_dict", "from_json", "parse_json", "require", "require_fit", "to_json",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from sandbox.protocol import JudgeProgram, RunRequest, Suite, Verdict
-from sandbox.timing import verdicts
+from sandbox.timing import calls, verdicts
 
 DETAIL_CHARACTERS = 400
 RIGHT, WRONG = Verdict.SUCCESS, Verdict.WRONG_OUTPUT
@@ -58,10 +58,14 @@ def judge_report(
       InvalidRequestError: the judge does not compile.
       WorkerLost, RunAbandoned: from `worker`.
     """
-    expected = None if suite.judge else suite.expected[test]
+    expected = None if suite.judge or suite.call else suite.expected[test]
     verdict = verdicts.verdict_of(report, expected=expected, checker=suite.checker, limits=request.limits_of(test))
     if verdict is not Verdict.SUCCESS:
         return Judgement(verdict, str(report["errors"])[-DETAIL_CHARACTERS:])
+    if suite.call and suite.judge is None:
+        produced, wanted = verdicts.text_of(report["output"]), suite.expected[test]
+        agrees = wanted is None or (produced is not None and calls.values_agree(wanted, produced, suite.call))
+        return Judgement(Verdict.SUCCESS if agrees else Verdict.WRONG_OUTPUT)
     if suite.judge is None:
         return Judgement(verdict)
     output = verdicts.text_of(report["output"])

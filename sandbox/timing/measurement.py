@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sandbox import protocol
 from sandbox.protocol import RunRequest, Suite, TestResult, Verdict
-from sandbox.timing import estimate, verdicts
+from sandbox.timing import calls, estimate, verdicts
 from sandbox.timing.estimate import Timing
 from sandbox.timing.judging import DETAIL_CHARACTERS, Judgement, judge_report
 
@@ -67,6 +67,10 @@ def measure(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> tuple
     """
     tests = range(len(suite.inputs)) if request.tests is None else request.tests
     error = worker.compile(request.program, language=request.language, files=request.files)
+    if error is None and suite.call:
+        # The program alone was compiled first, so that its own mistakes are compile errors.
+        text = calls.harness(request.program, suite.call)
+        error = worker.compile(text, language=request.language, files=request.files)
     if error is not None:
         failed = tests[:1] if request.stops_early else tests
         return tuple(TestResult(t, Verdict.COMPILE_ERROR, 0.0, worker=worker.name, detail=error) for t in failed)
