@@ -5,9 +5,11 @@ environment.
 """
 
 import dataclasses
+import itertools
 import json
 import logging
 import pathlib
+import re
 import typing
 from collections.abc import Mapping
 
@@ -17,6 +19,7 @@ from optimrl_jax import arrays
 from optimrl_jax.jobs.errors import UserError
 
 COMPLETION_MARKER = "COMPLETE"
+SPLIT_PART = re.compile(r"(?P<name>\w+)(\[:(?P<most>[1-9]\d*)\])?")
 _LOG = logging.getLogger(__name__)
 
 
@@ -97,7 +100,7 @@ def load_records(directory: str | pathlib.Path, split: str) -> list[ProblemRecor
 
     Args:
       directory: of a finished dataset.
-      split: one of its splits.
+      split: one of its splits, or several, each whole or its first problems: `rl_train[:478]+non_filterable[:522]`.
 
     Raises:
       UserError: in one line, where the directory is missing or half-written, the split is unknown or empty, or a record
@@ -106,13 +109,16 @@ def load_records(directory: str | pathlib.Path, split: str) -> list[ProblemRecor
     import tensorflow_datasets as tfds
 
     path = pathlib.Path(directory)
+    parts = split_parts(split)
     _require_complete(path)
     try:
         builder = tfds.builder_from_directory(_builder_directory(path))
         names = sorted(builder.info.splits)
-        if split not in names:
-            raise UserError(f"data split = {split!r}: expected one of {', '.join(names)} in {path}")
-        rows = typing.cast("list[dict[str, typing.Any]]", list(builder.as_data_source(split=split)))
+        rows: list[dict[str, typing.Any]] = []
+        for name, most in parts:
+            if name not in names:
+                raise UserError(f"data split = {name!r}: expected one of {', '.join(names)} in {path}")
+            rows += itertools.islice(typing.cast("typing.Any", builder.as_data_source(split=name)), most)
     except (OSError, ValueError, RuntimeError, TypeError) as error:
         if isinstance(error, UserError):
             raise
@@ -124,6 +130,22 @@ def load_records(directory: str | pathlib.Path, split: str) -> list[ProblemRecor
     if unranked:
         _LOG.warning("%d of %d problems in %s have no usable optimization test", unranked, len(records), split)
     return records
+
+
+def split_parts(split: str) -> list[tuple[str, int | None]]:
+    """Read which splits a pool is made of: (name, number of first problems; None for all) of each.
+
+    Args:
+      split: such as `rl_train` or `rl_train[:478]+non_filterable[:522]`.
+
+    Raises:
+      UserError: for another form, or a split that is named twice.
+    """
+    found = [SPLIT_PART.fullmatch(part) for part in split.split("+")]
+    parts = [(match["name"], int(match["most"]) if match["most"] else None) for match in found if match]
+    if len(parts) < len(found) or len({name for name, _ in parts}) < len(parts):
+        raise UserError(f"data split = {split!r}: expected splits such as rl_train[:478]+non_filterable[:522]")
+    return parts
 
 
 def has_ranking(record: ProblemRecord) -> bool:

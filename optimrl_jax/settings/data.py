@@ -21,7 +21,9 @@ class DataSettings:
     """The dataset, the lengths of prompts and completions, and how texts become rows of tokens and back."""
 
     directory: str = setting("", "prepared DMC-Optim dataset")
-    train_split: str = setting("rl_train", "split the policy is trained on")
+    train_split: str = setting(
+        "rl_train", "split the policy is trained on, or a mixed pool: rl_train[:478]+non_filterable[:522]"
+    )
     test_split: str = setting("rl_test", "held-out split")
     prompt_tokens: int = setting(48, "longest prompt, tokens", POSITIVE)
     completion_tokens: int = setting(48, "longest completion, tokens", POSITIVE)
