@@ -92,7 +92,7 @@ def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path) -> None:
     figure.savefig(path, dpi=style.DPI)
 
 
-def _points(rows: Sequence[Mapping[str, float | None]], name: str) -> list[tuple[float, float]]:
+def _points(rows: Sequence[Mapping[str, float]], name: str) -> list[tuple[float, float]]:
     return [(row["step"], row[name]) for row in rows if row.get(name) is not None]
 
 

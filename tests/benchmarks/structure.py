@@ -70,9 +70,12 @@ ASIDE = {
     "optimrl_jax.training.checkpoints": "saving and going on",
     "optimrl_jax.training.workdir": "saving and going on",
     "optimrl_jax.planning": "a plan in place of a run",
+    "optimrl_jax.evaluation": "scores on held-out problems, beside the steps",
+    "optimrl_jax.training.metric_sinks": "where figures go",
+    "sandbox.client": "the way from a program to its reward",
 } | {
     f"optimrl_jax.settings.{group}": "the fields of some sections, which `Settings` names"
-    for group in ("data", "devices", "execution", "model", "policies", "recipes", "reward", "sampling")
+    for group in ("data", "devices", "execution", "model", "policies", "recipes", "reporting", "reward", "sampling")
 }
 EVERYWHERE = {"main", "get_config"}
 # The same idea on two sides of a border that no import may cross, and why it stands on both.
