@@ -1,41 +1,101 @@
-"""Edge: rollouts from an engine elsewhere: a server of the OpenAI protocol that returns token ids and probabilities.
+"""Edge: HTTP to an engine that samples rollouts elsewhere: requests with bounded patience, and new weights for it.
 
-Stands where the sampler of `rollout.actor` stands. Our own `serve`, vLLM and SGLang answer `/v1/completions` for
-prompts of token ids with `return_token_ids` and `logprobs`; nothing is tokenized twice, so that the sampled ids are the
-trained ids. New weights reach the engine by a hook, `push_weights` for our own server: `engine.push` names another one
-as `module:function`. It gets the address, the shape of the decoder, the parameters and their version, and returns once
-the engine samples with them.
+Stands under `rollout.engine_sampler`. New weights reach the engine by a hook, `push_weights` for our own server:
+`engine.push` names another one as `module:function`. It gets the address, the shape of the decoder, the parameters and
+their version, and returns once the engine samples with them.
 """
 
-import concurrent.futures
-import functools
 import importlib
-import itertools
+import logging
 import os
+import threading
 import time
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import httpx
-import jax
-import numpy as np
 import safetensors.numpy
 
-from optimrl_jax.data import prompts
-from optimrl_jax.data.tokenizer import Tokenizer
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model import decoder
-from optimrl_jax.model.generation import sampling
 from optimrl_jax.model.pretrained.hugging_face import named_tensors
-from optimrl_jax.settings import DataSettings, EngineSettings, Network
+from optimrl_jax.settings import Network
 
+_LOG = logging.getLogger(__name__)
 KEY_VARIABLE = "OPTIMRL_ENGINE_KEY"
-ATTEMPTS = 5
+PATIENCE_S = 60.0
 FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 5.0
 # Status codes after which another attempt may succeed.
 PASSING = (408, 409, 425, 429, 500, 502, 503, 504)
 
 Push = Callable[[str, Network, decoder.Params, int], None]
+
+
+class EngineClient:
+    """Posts to one engine; an engine that goes away is asked again until `patience_s` are over.
+
+    Safe to use from several threads: whatever many of them meet, the log has one line when the engine goes away and one
+    when it is back.
+
+    Args:
+      url: base address of the server, ending in `/v1`.
+      timeout_s: longest wait for an answer, s.
+      patience_s: how long an engine that does not answer is asked again, s.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float, patience_s: float = PATIENCE_S) -> None:
+        self._url, self._patience_s = url.rstrip("/"), patience_s
+        key = os.environ.get(KEY_VARIABLE, "")
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._http = httpx.Client(timeout=httpx.Timeout(timeout_s, connect=10.0), headers=headers)
+        self._lock = threading.Lock()
+        self._is_away = False
+
+    def __enter__(self) -> "EngineClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def post(self, path: str, **content: typing.Any) -> dict[str, typing.Any]:
+        """Post to a path of the engine and return the object that it answers.
+
+        Args:
+          path: below the base address.
+          **content: of the request, as `httpx` takes it.
+
+        Raises:
+          UserError: in one line, for an answer that no other attempt would change, or once the patience is over.
+        """
+        url, ends_s, pause_s = f"{self._url}/{path}", time.monotonic() + self._patience_s, FIRST_PAUSE_S
+        while True:
+            try:
+                answer = self._http.post(url, **content)
+            except httpx.HTTPError as failure:
+                error = f"{type(failure).__name__}: {failure}"
+            else:
+                if answer.is_success:
+                    self._note(is_away=False)
+                    return _json_object(answer, url)
+                error = f"{answer.status_code}: {answer.text[:200]}"
+                if answer.status_code not in PASSING:
+                    raise UserError(f"{url}: expected an answer of the engine ({error})")
+            if time.monotonic() + pause_s > ends_s:
+                raise UserError(f"{url}: expected an answer of the engine within {self._patience_s:g} s ({error})")
+            self._note(is_away=True, error=error)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _note(self, *, is_away: bool, error: str = "") -> None:
+        with self._lock:
+            if is_away == self._is_away:
+                return
+            self._is_away = is_away
+        if is_away:
+            _LOG.warning("%s: no answer, asking again for %g s (%s)", self._url, self._patience_s, error)
+        else:
+            _LOG.warning("%s: answers again", self._url)
 
 
 def push_hook(name: str) -> Push | None:
@@ -63,106 +123,18 @@ def push_weights(url: str, network: Network, params: decoder.Params, version: in
       version: policy version that rollouts carry from then on.
 
     Raises:
-      UserError: if the server refuses the weights or stays unreachable after all attempts.
+      UserError: if the server refuses the weights or stays unreachable.
     """
     body = safetensors.numpy.save(dict(named_tensors(network, params, dtype=network.compute.dtype)))
-    with httpx.Client(timeout=httpx.Timeout(10.0, read=600.0, write=600.0), headers=_headers()) as client:
-        _post(client, f"{url}/policy?version={version}", content=body)
+    with EngineClient(url, timeout_s=600.0) as client:
+        client.post(f"policy?version={version}", content=body)
 
 
-class EngineSampler:
-    """A sampler whose completions come from an engine elsewhere.
-
-    Args:
-      url: base address of the server, ending in `/v1`.
-      settings: model name and limits of requests.
-      tokenizer: that of the policy; the engine must use the same one.
-      data: longest completion in tokens, and stop texts.
-      temperature: sampling temperature.
-    """
-
-    def __init__(
-        self, url: str, settings: EngineSettings, tokenizer: Tokenizer, data: DataSettings, *, temperature: float
-    ) -> None:
-        self._url = url.rstrip("/")
-        self._settings, self._tokenizer, self._data, self._temperature = settings, tokenizer, data, temperature
-
-    def complete(self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array) -> sampling.Completions:
-        """Sample `samples` completions for each prompt; the rows of one prompt are neighbours.
-
-        Args:
-          prompt_ids: int32 `[p]` token ids of each prompt.
-          samples: completions for each prompt.
-          keys: `[b * samples]` random keys; the first one of each prompt gives the seed of its request.
-
-        Returns:
-          Completions (NumPy) with the log-probabilities that the engine states, cut at the first stop text.
-
-        Raises:
-          UserError: if the engine refuses a request, or answers without ids and log-probabilities.
-        """
-        seeds = (jax.random.bits(key) & 0x7FFFFFFF for key in keys[::samples])
-        with (
-            httpx.Client(timeout=self._settings.timeout_s, headers=_headers()) as client,
-            concurrent.futures.ThreadPoolExecutor(self._settings.requests) as pool,
-        ):
-            ask = functools.partial(self._ask, client, samples)
-            answers = list(pool.map(ask, prompt_ids, (int(seed) for seed in seeds)))
-        done = jax.tree.map(np.array, sampling.empty_completions(len(keys), self._data.completion_tokens))
-        for row, choice in enumerate(itertools.chain.from_iterable(answers)):
-            self._fill_row(done, row, choice)
-        return sampling.cut_at_stop(done, self._stop_rule())
-
-    def _ask(self, client: httpx.Client, samples: int, prompt: np.ndarray, seed: int) -> list[dict[str, typing.Any]]:
-        body = {
-            "model": self._settings.model,
-            "prompt": prompt.tolist(),
-            "n": samples,
-            "seed": seed,
-            "temperature": self._temperature,
-            "max_tokens": self._data.completion_tokens,
-            "logprobs": 0,
-            "return_token_ids": True,
-        }
-        choices = _post(client, f"{self._url}/completions", json=body).get("choices", ())
-        if len(choices) != samples:
-            raise UserError(f"{self._url}: expected {samples} choices, found {len(choices)}")
-        return sorted(choices, key=lambda choice: choice["index"])
-
-    def _fill_row(self, done: sampling.Completions, row: int, choice: dict[str, typing.Any]) -> None:
-        ids, log_probs = choice.get("token_ids"), (choice.get("logprobs") or {}).get("token_logprobs")
-        if not ids or not log_probs or len(ids) != len(log_probs):
-            raise UserError(f"{self._url}: expected token_ids and logprobs.token_logprobs, equally many")
-        length = min(len(ids), self._data.completion_tokens)
-        done.tokens[row, :length], done.log_prob[row, :length] = ids[:length], log_probs[:length]
-        done.length[row] = length
-        done.has_ended[row] = ids[length - 1] == self._tokenizer.end
-
-    def _stop_rule(self) -> sampling.StopRule | None:
-        if not self._data.stop:
-            return None
-        return functools.partial(prompts.stop_length, stops=self._data.stop, decode=self._tokenizer.decode)
-
-
-def _headers() -> dict[str, str]:
-    key = os.environ.get(KEY_VARIABLE, "")
-    return {"Authorization": f"Bearer {key}"} if key else {}
-
-
-def _post(client: httpx.Client, url: str, **content: typing.Any) -> dict[str, typing.Any]:
-    """Post to the engine with bounded retries; raise UserError for an answer that no retry would change."""
-    error = ""
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            time.sleep(FIRST_PAUSE_S * 2 ** (attempt - 1))
-        try:
-            answer = client.post(url, **content)
-        except httpx.HTTPError as failure:
-            error = f"{type(failure).__name__}: {failure}"
-            continue
-        if answer.is_success:
-            return answer.json()
-        error = f"{answer.status_code}: {answer.text[:200]}"
-        if answer.status_code not in PASSING:
-            break
-    raise UserError(f"{url}: expected an answer of the engine ({error})")
+def _json_object(answer: httpx.Response, url: str) -> dict[str, typing.Any]:
+    try:
+        content = answer.json()
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise UserError(f"{url}: expected a JSON object of the engine, found {answer.text[:80]!r}")
+    return content
