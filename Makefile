@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 TESTS ?= tests
 
 # CONFIG names a variant of the quickstart by its directory in runs: quickstart, quickstart_rlvr, quickstart_mcmo,
-# quickstart_opt_only.
+# quickstart_opt_only, quickstart_external.
 CONFIG ?= quickstart
 
-.PHONY: setup lint test test-ecosystem quickstart sandbox-image compiler
+.PHONY: setup lint test test-ecosystem quickstart quickstart-external sandbox-image compiler
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -49,6 +49,10 @@ sandbox-image:
 # Every job goes on where it was stopped; a finished job is done again only if its directory is removed.
 quickstart: $(STAMP)
 	$(RUN_PYTHON) -m optimrl_jax.quickstart $(CONFIG)
+
+# The same job once more with rollouts that a server in another process samples, evaluated beside the main one.
+quickstart-external: $(STAMP)
+	$(RUN_PYTHON) -m optimrl_jax.quickstart external
 
 # The compiler of an accelerator that need not be there, for --dry_run and tests.benchmarks.compiled: an environment of its
 # own that sees the packages of .venv. TARGET is cuda (5 GB) or tpu (0.2 GB).

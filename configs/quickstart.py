@@ -34,7 +34,21 @@ def _opt_only(config: ml_collections.ConfigDict) -> None:
     config.reward.composition = "optimization_only_binary"
 
 
-VARIANTS = {RANKED: lambda config: None, "rlvr": _rlvr, "mcmo": _mcmo, "opt_only": _opt_only}
+def _external(config: ml_collections.ConfigDict) -> None:
+    """Let `python -m optimrl_jax.serve` sample the rollouts of the same job; evaluate both."""
+    config.serve.accepts_weights = True
+    # All rollouts of a step at once, as the sampler of the job itself has them.
+    config.serve.rows = config.grpo.problems * config.grpo.rollouts
+    config.evaluation.policies = (*config.evaluation.policies, ("in_process", f"{ROOT}/grpo"))
+
+
+VARIANTS = {
+    RANKED: lambda config: None,
+    "rlvr": _rlvr,
+    "mcmo": _mcmo,
+    "opt_only": _opt_only,
+    "external": _external,
+}
 
 
 def get_config(variant: str = RANKED) -> ml_collections.ConfigDict:

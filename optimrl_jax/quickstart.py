@@ -1,42 +1,67 @@
 """Edge: the main job in one command, `python -m optimrl_jax.quickstart [VARIANT]`: dataset, SFT, GRPO, evaluation.
 
 Each step is a job in a process of its own, started as a user would start it, in `runs` under the current directory. A
-job that was stopped resumes where it was; one whose result is there is skipped.
+job that was stopped resumes where it was; one whose result is there is skipped. The variant `external` trains as the
+main one does, with rollouts that `optimrl_jax.serve` samples in a process of its own, and compares the two.
 """
 
 import argparse
+import contextlib
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+import typing
+from collections.abc import Iterator, Sequence
 
 MAIN = "quickstart"
-VARIANTS = ("ranked", "rlvr", "mcmo", "opt_only")
+EXTERNAL = "external"
+VARIANTS = ("ranked", "rlvr", "mcmo", "opt_only", EXTERNAL)
 ROOT = pathlib.Path("runs")
+HOST = "127.0.0.1"
+# Loading a policy on a busy machine; the first completions compile later.
+SERVER_STARTS_S = 300.0
 
-# The file that a finished step leaves (None: never skipped), its module and its flags.
-Step = tuple[pathlib.Path | None, str, tuple[str, ...]]
+
+class QuickstartStep(typing.NamedTuple):
+    """A job of the quickstart.
+
+    Attributes:
+      result: the file that it leaves when it is finished; None where it is never skipped.
+      module: which job.
+      flags: those that it gets.
+      served: flags of the `serve` that samples for it; empty where it samples itself.
+    """
+
+    result: pathlib.Path | None
+    module: str
+    flags: tuple[str, ...]
+    served: tuple[str, ...] = ()
 
 
-def steps_of(variant: str) -> list[Step]:
+def steps_of(variant: str) -> list[QuickstartStep]:
     """List the jobs of a variant in order; all variants share the dataset and the SFT policy of the main one.
 
     Args:
-      variant: one of `VARIANTS`.
-
-    Returns:
-      For each job, the file that it leaves (None: never skipped), its module and its flags.
+      variant: one of `VARIANTS`; `external` also needs the GRPO run of the main one, beside which it is evaluated.
     """
     shared, own = ROOT / MAIN, ROOT / (MAIN if variant == VARIANTS[0] else f"{MAIN}_{variant}")
     config, main_config = (f"--config=configs/{MAIN}.py:{name}" for name in (variant, VARIANTS[0]))
     dataset, sft, grpo = shared / "dataset", shared / "sft", own / "grpo"
-    return [
-        (dataset / "COMPLETE", "beam_pipelines.build_dataset", ("--source=mini", f"--output={dataset}")),
-        (sft / "summary.json", "optimrl_jax.sft", (main_config, f"--workdir={sft}")),
-        (grpo / "summary.json", "optimrl_jax.train", (config, f"--workdir={grpo}")),
-        (None, "optimrl_jax.evaluate", (config, f"--workdir={own}")),
+    prepared = [
+        QuickstartStep(dataset / "COMPLETE", "beam_pipelines.build_dataset", ("--source=mini", f"--output={dataset}")),
+        QuickstartStep(sft / "summary.json", "optimrl_jax.sft", (main_config, f"--workdir={sft}")),
     ]
+    served = (config, f"--workdir={sft}") if variant == EXTERNAL else ()
+    trained = [QuickstartStep(grpo / "summary.json", "optimrl_jax.train", (config, f"--workdir={grpo}"), served)]
+    if variant == EXTERNAL:
+        beside = shared / "grpo"
+        trained.insert(
+            0, QuickstartStep(beside / "summary.json", "optimrl_jax.train", (main_config, f"--workdir={beside}"))
+        )
+    return [*prepared, *trained, QuickstartStep(None, "optimrl_jax.evaluate", (config, f"--workdir={own}"))]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -57,13 +82,40 @@ def main(arguments: Sequence[str]) -> int:
         choices=VARIANTS,
         help="reward and environment of GRPO",
     )
-    for result, module, flags in steps_of(parser.parse_args(arguments).variant):
-        if result and result.exists():
+    for step in steps_of(parser.parse_args(arguments).variant):
+        if step.result and step.result.exists():
             continue
-        code = _run([sys.executable, "-m", module, *flags])
+        with _sampler(step.served) as flags:
+            code = _run([sys.executable, "-m", step.module, *step.flags, *flags])
         if code:
             return code
     return 0
+
+
+@contextlib.contextmanager
+def _sampler(served: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Serve a policy on a free port of the loopback for as long as a job samples there; yield the flags of the job."""
+    if not served:
+        yield ()
+        return
+    with socket.create_server((HOST, 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "optimrl_jax.serve", *served, f"--config.serve.port={port}"]
+    with subprocess.Popen(command) as server:
+        try:
+            _wait_for(server, port)
+            yield (f"--config.grpo.sampler=http://{HOST}:{port}/v1",)
+        finally:
+            server.terminate()
+
+
+def _wait_for(server: subprocess.Popen, port: int) -> None:
+    """Wait until the server listens, or has ended, or has had time enough: the job then says what is wrong."""
+    ends_s = time.monotonic() + SERVER_STARTS_S
+    while server.poll() is None and time.monotonic() < ends_s:
+        with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1.0):
+            return
+        time.sleep(0.2)
 
 
 def _variant(name: str) -> str:

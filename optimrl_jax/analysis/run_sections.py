@@ -20,6 +20,9 @@ STEP_METRICS = {
     "cut_share": "completions cut",
     "fallback_share": "settled by the fallback",
     "completion_tokens": "completion length, tokens",
+    "sampler_mismatch": "|learner - sampler|, log p",
+    "sampler_ratio": "learner / engine, mean ratio",
+    "truncated_share": "tokens at the importance cap",
 }
 TIMES = ("generate_s", "execute_s", "judge_s", "update_s")
 

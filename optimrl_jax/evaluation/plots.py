@@ -14,6 +14,13 @@ from optimrl_jax.evaluation.scores import Scores
 
 CURVE_LABELS = {"reward": "mean reward", "correct_share": "correct", "fast_share": "correct and fast"}
 CURVE_WINDOW = 9
+REWARD_PANEL, SAMPLER_PANEL = "reward, in [-1, 1]", "learner against sampler, per token"
+# How learner and sampler compare, logged where an engine elsewhere samples (`grpo.sampler`).
+SAMPLER_LABELS = {
+    "sampler_ratio": "mean ratio",
+    "sampler_mismatch": "mean |difference of log p|",
+    "truncated_share": "share of tokens at the cap",
+}
 # How the names of scores begin that `train` logs with `evaluation.every`.
 HELD_OUT = "held_out/"
 
@@ -59,7 +66,8 @@ def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path) -> None:
     """Draw training metrics over optimizer steps, raw (thin) and as a trailing moving average (thick).
 
     A reward lies in [-1, 1] and has a panel of its own beside the shares in [0, 1]; where the policy was evaluated
-    during training, its scores on held-out problems are a third. No file is written where the job logged none of these.
+    during training, its scores on held-out problems are a third, and where an engine elsewhere sampled, so is its
+    mismatch with the learner. No file is written where the job logged none of these.
 
     Args:
       path: of the PNG file.
@@ -69,9 +77,10 @@ def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path) -> None:
     points = {name: _points(rows, name) for name in dict.fromkeys(name for row in rows for name in row)}
     scored = [name for name in points if name.startswith(HELD_OUT) and "_p" in name.removeprefix(HELD_OUT)]
     panels = {
-        "reward, in [-1, 1]": [name for name in ("reward",) if points.get(name)],
+        REWARD_PANEL: [name for name in ("reward",) if points.get(name)],
         "share of rollouts": [name for name in ("correct_share", "fast_share") if points.get(name)],
         "held-out problems, %": [name for name in scored if points[name]],
+        SAMPLER_PANEL: [name for name in SAMPLER_LABELS if points.get("sampler_ratio")],
     }
     panels = {label: names for label, names in panels.items() if names}
     if not panels:
@@ -86,7 +95,7 @@ def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path) -> None:
         for index, name in enumerate(names):
             _draw_series(axes, *np.array(points[name], float).T, name=name, index=index)
         axes.set(xlabel="optimizer step", ylabel=label)
-        if not label.startswith("reward"):
+        if label not in (REWARD_PANEL, SAMPLER_PANEL):
             axes.set_ylim(0, 102 if label.endswith("%") else 1.02)
         axes.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=style.DPI)
@@ -103,8 +112,9 @@ def _draw_series(axes: Axes, steps: np.ndarray, values: np.ndarray, *, name: str
         label = name.removeprefix(HELD_OUT).replace("_at_", "@").replace("_p", " at p")
         axes.plot(steps, 100 * values, color=colour, marker=style.marker(index), linewidth=1.5, label=label)
         return
+    label = f"{SAMPLER_LABELS[name]}: {values.mean():.3g}" if name in SAMPLER_LABELS else CURVE_LABELS[name]
     axes.plot(steps, values, color=colour, alpha=0.3, linewidth=1)
-    axes.plot(steps, moving_average(values, window=CURVE_WINDOW), color=colour, linewidth=2, label=CURVE_LABELS[name])
+    axes.plot(steps, moving_average(values, window=CURVE_WINDOW), color=colour, linewidth=2, label=label)
 
 
 def moving_average(points: Sequence[float] | np.ndarray, *, window: int) -> np.ndarray:

@@ -107,10 +107,16 @@ class Learner:
             "clip_share": sums["clipped"] / tokens,
             "kl": sums["kl"] / tokens,
             "sampler_mismatch": sums["mismatch"] / tokens,
-            "truncated_share": sums["truncated"] / tokens,
+            **self._engine_figures(sums, tokens),
             "grad_norm": sums["grad_norm"],
             "learning_rate": learning_rate,
         }
+
+    def _engine_figures(self, sums: dict[str, float], tokens: float) -> dict[str, float]:
+        """Compare learner and engine, where one samples: the ratio of probabilities, and how often it is truncated."""
+        if not self._grpo.sampler:
+            return {}
+        return {"sampler_ratio": sums["ratio"] / tokens, "truncated_share": sums["truncated"] / tokens}
 
 
 def objective(model: Network, grpo: GrpoSettings, *, importance_cap: float = 0.0) -> trainer.Loss:

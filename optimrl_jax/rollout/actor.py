@@ -23,8 +23,8 @@ from optimrl_jax.distributed import sharding
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import continuous, sampling
-from optimrl_jax.rollout import engine_client, rewarder
-from optimrl_jax.rollout.engine_client import EngineSampler
+from optimrl_jax.rollout import rewarder
+from optimrl_jax.rollout.engine_sampler import EngineSampler
 from optimrl_jax.rollout.execution import CandidateRun
 from optimrl_jax.rollout.groups import Group
 from optimrl_jax.rollout.journal import RolloutJournal
@@ -204,9 +204,8 @@ class Actor:
         rollout_journal: RolloutJournal | None = None,
     ) -> None:
         self.version = 0
-        # Version of the weights last pushed to an engine elsewhere; None where a push is due.
-        self._pushed: int | None = None
         self._policy = policy
+        self._engine = EngineSampler(settings, policy.tokenizer) if settings.grpo.sampler else None
         self._settings = settings
         self._records = records
         self._executor = executor
@@ -222,7 +221,9 @@ class Actor:
     def update_weights(self, params: decoder.Params, version: int) -> None:
         """Replace the weights; rollouts sampled from now on carry `version`."""
         self._policy = dataclasses.replace(self._policy, params=params)
-        self.version, self._pushed = version, None
+        self.version = version
+        if self._engine:
+            self._engine.expire()
 
     def produce(
         self, problems: Sequence[int], *, batch: int, timings: dict[str, float], places: Sequence[int] = ()
@@ -252,28 +253,20 @@ class Actor:
         Where an engine samples elsewhere, weights that it has not seen are pushed to it first.
         """
         samples = self._settings.grpo.rollouts
-        sampler = self._sampler()
         places = tuple(places or range(len(problems)))
         rows = (np.array(places)[:, None] * samples + np.arange(samples)).reshape(-1)
         keys = sampling.row_keys(arrays.stream_key(self._settings.seed, "rollouts", batch), rows)
         with _timed(timings, "generate_s"):
-            completions = sampler.complete([self._prompts[problem] for problem in problems], samples, keys=keys)
-        return SampledBatch(tuple(problems), completions, batch=batch, version=self.version, places=places)
+            completions, version = self._complete([self._prompts[problem] for problem in problems], samples, keys=keys)
+        return SampledBatch(tuple(problems), completions, batch=batch, version=version, places=places)
 
-    def _sampler(self) -> Sampler | EngineSampler:
-        data, grpo = self._settings.data, self._settings.grpo
-        if not grpo.sampler:
-            return Sampler(self._policy, data, grpo.temperature)
-        if self._pushed is None:
-            self._push()
-        tokenizer = self._policy.tokenizer
-        return EngineSampler(grpo.sampler, self._settings.engine, tokenizer, data, temperature=grpo.temperature)
-
-    def _push(self) -> None:
-        push = engine_client.push_hook(self._settings.engine.push)
-        if push:
-            push(self._settings.grpo.sampler, self._policy.settings, self._policy.params, self.version)
-        self._pushed = self.version
+    def _complete(
+        self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array
+    ) -> tuple[sampling.Completions, int]:
+        if self._engine:
+            return self._engine.complete(self._policy, self.version, prompt_ids, samples, keys=keys)
+        sampler = Sampler(self._policy, self._settings.data, self._settings.grpo.temperature)
+        return sampler.complete(prompt_ids, samples, keys=keys), self.version
 
     def judge(self, sampled: SampledBatch, *, timings: dict[str, float]) -> list[Group]:
         """Execute and judge sampled rollouts: the second half of `produce`, in the sandbox.

@@ -23,7 +23,8 @@ from optimrl_jax.settings import Network
 
 _LOG = logging.getLogger(__name__)
 KEY_VARIABLE = "OPTIMRL_ENGINE_KEY"
-PATIENCE_S = 60.0
+# How long an engine that does not answer is asked again, s.
+PATIENCE_S = 120.0
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
 # Status codes after which another attempt may succeed.
@@ -33,7 +34,7 @@ Push = Callable[[str, Network, decoder.Params, int], None]
 
 
 class EngineClient:
-    """Posts to one engine; an engine that goes away is asked again until `patience_s` are over.
+    """Posts to one engine; an engine that goes away is asked again for `PATIENCE_S`.
 
     Safe to use from several threads: whatever many of them meet, the log has one line when the engine goes away and one
     when it is back.
@@ -41,11 +42,10 @@ class EngineClient:
     Args:
       url: base address of the server, ending in `/v1`.
       timeout_s: longest wait for an answer, s.
-      patience_s: how long an engine that does not answer is asked again, s.
     """
 
-    def __init__(self, url: str, *, timeout_s: float, patience_s: float = PATIENCE_S) -> None:
-        self._url, self._patience_s = url.rstrip("/"), patience_s
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        self._url = url.rstrip("/")
         key = os.environ.get(KEY_VARIABLE, "")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http = httpx.Client(timeout=httpx.Timeout(timeout_s, connect=10.0), headers=headers)
@@ -68,7 +68,7 @@ class EngineClient:
         Raises:
           UserError: in one line, for an answer that no other attempt would change, or once the patience is over.
         """
-        url, ends_s, pause_s = f"{self._url}/{path}", time.monotonic() + self._patience_s, FIRST_PAUSE_S
+        url, ends_s, pause_s = f"{self._url}/{path}", time.monotonic() + PATIENCE_S, FIRST_PAUSE_S
         while True:
             try:
                 answer = self._http.post(url, **content)
@@ -82,7 +82,7 @@ class EngineClient:
                 if answer.status_code not in PASSING:
                     raise UserError(f"{url}: expected an answer of the engine ({error})")
             if time.monotonic() + pause_s > ends_s:
-                raise UserError(f"{url}: expected an answer of the engine within {self._patience_s:g} s ({error})")
+                raise UserError(f"{url}: expected an answer of the engine within {PATIENCE_S:g} s ({error})")
             self._note(is_away=True, error=error)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -93,7 +93,7 @@ class EngineClient:
                 return
             self._is_away = is_away
         if is_away:
-            _LOG.warning("%s: no answer, asking again for %g s (%s)", self._url, self._patience_s, error)
+            _LOG.warning("%s: no answer, asking again for %g s (%s)", self._url, PATIENCE_S, error)
         else:
             _LOG.warning("%s: answers again", self._url)
 

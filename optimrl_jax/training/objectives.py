@@ -272,7 +272,8 @@ def clipped_surrogate(
 
     Returns:
       The scalar loss, and the sums "loss", "entropy", "clipped", "kl", "tokens", and of the mismatch between learner
-      and sampler "mismatch" (absolute difference of log-probabilities) and "truncated" (tokens at the cap).
+      and sampler "mismatch" (absolute difference of log-probabilities), "ratio" (probability in the learner over that
+      in the sampler, not truncated) and "truncated" (tokens at the cap).
     """
     objective = functools.partial(
         _surrogate, epsilon_low=epsilon_low, epsilon_high=epsilon_high, importance_cap=importance_cap
@@ -336,6 +337,7 @@ def _surrogate(
         "clipped": jnp.sum(is_clipped * weight),
         "kl": jnp.sum((jnp.exp(difference) - 1 - difference) * weight),
         "mismatch": jnp.sum(jnp.abs(difference) * weight),
+        "ratio": jnp.sum(jnp.exp(difference) * weight),
         "truncated": jnp.sum((importance == importance_cap) * weight) if importance_cap else jnp.zeros(()),
         "tokens": jnp.sum(weight),
     }

@@ -32,6 +32,7 @@ FREE = (
     "sandbox.address", "sandbox.workers", "sandbox.store", "sandbox.reuse", "sandbox.fallback_",
     "compute.remat", "compute.unroll", "compute.attention_block", "compute.logits_chunk",
     "data.directory", "data.slots", "data.micro_rows",
+    "grpo.sampler", "engine.model", "engine.push", "engine.requests", "engine.timeout_s",
     "actors.", "checkpoints.", "device.", "evaluation.", "mesh.", "metrics.", "processes.", "serve.",
 )  # fmt: skip
 METRICS_FILE = "metrics.jsonl"

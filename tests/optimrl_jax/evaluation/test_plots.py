@@ -38,3 +38,20 @@ def test_pictures_are_written(tmp_path):
     assert not (tmp_path / "none.png").exists()
     for name in ("bars.png", "curve.png"):
         assert (tmp_path / name).read_bytes().startswith(PNG)
+
+
+def test_a_run_on_an_engine_elsewhere_shows_how_far_learner_and_sampler_disagree(tmp_path, monkeypatch):
+    figures = []
+    new_figure = plots.style.new_figure
+    monkeypatch.setattr(plots.style, "new_figure", lambda *a, **k: figures.append(new_figure(*a, **k)) or figures[-1])
+    metrics = tmp_path / "metrics.jsonl"
+    row = {"reward": 0.5, "sampler_ratio": 1.25, "sampler_mismatch": 0.01, "truncated_share": 0.0}
+    metrics.write_text("".join(json.dumps({"step": s} | row) + "\n" for s in range(3)))
+    plots.learning_curve(tmp_path / "curve.png", metrics)
+    panel = figures[0].axes[-1]
+    assert panel.get_ylabel() == "learner against sampler, per token"
+    assert [text.get_text() for text in panel.get_legend().get_texts()] == [
+        "mean ratio: 1.25",
+        "mean |difference of log p|: 0.01",
+        "share of tokens at the cap: 0",
+    ]

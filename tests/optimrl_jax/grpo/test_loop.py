@@ -75,6 +75,7 @@ def test_an_engine_elsewhere_samples_with_the_weights_of_every_step(tmp_path):
     assert [line["staleness"] for line in lines] == [0, 0, 0]
     # The engine decodes token by token what the learner scores at once: the same numbers but for rounding.
     assert all(0 <= line["sampler_mismatch"] < 1e-4 for line in lines)
+    assert [line["sampler_ratio"] for line in lines] == pytest.approx([1, 1, 1], abs=1e-4)
     assert {line["truncated_share"] for line in lines} == {0}
 
 
