@@ -23,10 +23,11 @@ from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.model import decoder
+from optimrl_jax.model.adapters import frozen_base
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
 from optimrl_jax.settings import DataSettings, Network, Settings
-from optimrl_jax.training import checkpoints, metric_sinks, objectives, trainer, workdir
+from optimrl_jax.training import adaptation, checkpoints, metric_sinks, objectives, trainer, workdir
 
 _LOG = logging.getLogger(__name__)
 # Share of the peak learning rate at the last step.
@@ -56,6 +57,9 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
     params = start.params if start else decoder.initial_params(model, arrays.stream_key(settings.seed, "parameters"))
     workdir.write_model(own, model)
     network = Network.of(model, settings.compute)
+    if settings.lora.rank:
+        params = frozen_base(params, network)
+        adaptation.write_base(own, settings.lora, settings.sft.init_from, None, params)
     run = SupervisedRun(job.workdir, corpus, params, network=network, settings=settings)
     # The trainer has a copy of its own; these would stay in memory to the last step.
     del start, params
@@ -89,12 +93,12 @@ class SupervisedRun:
         self._settings = settings
         self._corpus = corpus
         self._stream = corpus.stream
-        self._trainer = trainer.Trainer(
+        self._trainer = adaptation.build_trainer(
             params,
-            functools.partial(objectives.supervised, settings=network),
-            trainer.build_optimizer(settings.sft, ends_at=ENDS_AT),
-            mesh=settings.mesh,
-            micro_rows=settings.data.micro_rows,
+            network,
+            settings,
+            loss=functools.partial(objectives.supervised, settings=network),
+            optimizer=trainer.build_optimizer(settings.sft, ends_at=ENDS_AT),
             most_skipped=settings.sft.most_skipped,
         )
         self._checkpoints = checkpoints.Checkpoints(directory, kept=settings.checkpoints)
@@ -197,6 +201,10 @@ def pack_examples(
 def _start(directory: pathlib.Path, settings: Settings) -> published.Pretrained | None:
     """Load the weights of `sft.init_from` and make their tokenizer that of this job; None where nothing is named."""
     if not settings.sft.init_from:
+        if settings.lora.rank:
+            raise UserError(
+                f"lora.rank = {settings.lora.rank}: expected sft.init_from, the weights beside the adapters"
+            )
         return None
     found = published.load_published(settings.sft.init_from)
     found.tokenizer.save(directory)

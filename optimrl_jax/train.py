@@ -26,14 +26,15 @@ from optimrl_jax.evaluation.held_out.problems import load_held_out
 from optimrl_jax.grpo.loop import Learner, RolloutSource, SyncRollouts, TrainingLoop
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.model.adapters import frozen_base
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
 from optimrl_jax.rollout import execution, journal, rewarder
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor, Executes
 from optimrl_jax.rollout.journal import RolloutJournal
-from optimrl_jax.settings import DataSettings, Network, Settings
-from optimrl_jax.training import checkpoints, metric_sinks, workdir
+from optimrl_jax.settings import DataSettings, Settings
+from optimrl_jax.training import adaptation, checkpoints, metric_sinks, workdir
 from optimrl_jax.training.trainer import DivergedError
 from sandbox.client import Client
 
@@ -96,6 +97,9 @@ def _run(job: Job, *, own: pathlib.Path) -> None:
     workdir.reuse_compiled_programs(job.workdir)
     task = prepare(job, mesh=sharding.build_mesh(settings.mesh, micro_rows=settings.data.micro_rows))
     workdir.write_model(own, task.policy.settings)
+    if settings.lora.rank:
+        step = checkpoints.step_of(settings.grpo.init_from)
+        adaptation.write_base(own, settings.lora, settings.grpo.init_from, step, task.policy.params)
     task.policy.tokenizer.save(own)
     learner = Learner(task.policy.params, task.policy.settings, settings)
     # The learner has a copy of its own and sends it to the actors: the start policy need not stay in memory.
@@ -157,6 +161,8 @@ def prepare(job: Job, *, mesh: jax.sharding.Mesh | None) -> Task:
     if not settings.grpo.init_from:
         raise UserError("grpo.init_from = '': expected the workdir of an SFT job, or weights")
     policy = initial_policy(settings, mesh)
+    if settings.lora.rank:
+        policy = dataclasses.replace(policy, params=frozen_base(policy.params, policy.settings))
     records = fitting(dataset.load_records(settings.data.directory, settings.data.train_split), policy, settings.data)
     try:
         judge = rewarder.Rewarder(records, settings)
@@ -165,10 +171,10 @@ def prepare(job: Job, *, mesh: jax.sharding.Mesh | None) -> Task:
     return Task(settings, policy, records, judge)
 
 
-def _synchronous(job: Job, task: Task, _: Learner, new_actor: Callable[[], Actor]) -> RolloutSource:
+def _synchronous(job: Job, task: Task, learner: Learner, new_actor: Callable[[], Actor]) -> RolloutSource:
     settings = job.settings
     problems = stream.problem_batches(range(len(task.records)), batch=settings.grpo.problems, seed=settings.seed)
-    return SyncRollouts(new_actor(), stream=problems, settings=settings.grpo)
+    return SyncRollouts(new_actor(), stream=problems, settings=settings.grpo, to_policy=learner.to_policy)
 
 
 def _asynchronous(job: Job, task: Task, learner: Learner, new_actor: Callable[[], Actor]) -> RolloutSource:
@@ -193,6 +199,7 @@ def _asynchronous(job: Job, task: Task, learner: Learner, new_actor: Callable[[]
         devices=devices() if settings.actors.live_in == "threads" else (),
         new_actor=new_actor,
         command=command,
+        to_policy=learner.to_policy,
     )
 
 
@@ -209,10 +216,7 @@ def initial_policy(settings: Settings, mesh: jax.sharding.Mesh | None = None) ->
     source = settings.grpo.init_from
     if mesh is None and not published.names_published_weights(source):
         return checkpoints.load_policy_shape(source, settings.compute)
-    if not published.names_published_weights(source):
-        return checkpoints.load_policy(source, settings.compute, mesh=mesh)
-    found = published.load_published(source, mesh=mesh)
-    return checkpoints.Policy(found.params, Network.of(found.settings, settings.compute), found.tokenizer)
+    return checkpoints.load_start(source, settings.compute, mesh=mesh)
 
 
 def fitting(

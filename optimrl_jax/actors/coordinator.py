@@ -71,6 +71,7 @@ class AsyncRollouts:
       devices: the devices of each actor thread of this process; empty where actors are not threads.
       new_actor: builds an actor for a thread.
       command: (name, address) -> command line of an actor process.
+      to_policy: from what is trained to the weights of the policy; None where they are the same.
 
     Attributes:
       work_queue: leases problems and holds the groups that wait.
@@ -91,6 +92,7 @@ class AsyncRollouts:
         devices: tuple[Devices, ...],
         new_actor: Callable[[], Actor],
         command: Callable[[str, str], list[str]],
+        to_policy: Callable[[decoder.Params], decoder.Params] | None = None,
     ) -> None:
         grpo, actors = settings.grpo, settings.actors
         self._grpo, self._actors = grpo, actors
@@ -109,6 +111,7 @@ class AsyncRollouts:
         )
         has_threads = actors.live_in == "threads"
         serves_remote = not has_threads or bool(actors.listen)
+        self._to_policy = to_policy
         self._placements = [Placement(actor_devices) for actor_devices in devices] if has_threads else []
         self.weight_store = WeightStore(self._placements, for_remote=serves_remote)
         self.update_weights(params, 0)
@@ -162,7 +165,8 @@ class AsyncRollouts:
 
     def update_weights(self, params: decoder.Params, version: int) -> None:
         """Publish a copy of the weights to all actors."""
-        self.weight_store.publish(multihost.process_copy(params), version)
+        policy = self._to_policy(params) if self._to_policy else params
+        self.weight_store.publish(multihost.process_copy(policy), version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
         """Return the waiting groups of all processes, and their unfinished items and positions in the stream."""

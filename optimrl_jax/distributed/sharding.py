@@ -43,6 +43,14 @@ RULES = (
     (r"layers/(attention|mlp)_norm/scale", PartitionSpec(None, None)),
     (r"layers/attention/(query|key)_norm/scale", PartitionSpec(None, None)),
     (r"final_norm/scale", PartitionSpec(None)),
+    # Adapters lie as their matrices do; the axis of ranks is whole everywhere.
+    (r"layers/attention/(query|key|value)_lora/down", PartitionSpec(None, "fsdp", None)),
+    (r"layers/attention/(query|key|value)_lora/up", PartitionSpec(None, None, "tensor", None)),
+    (r"layers/attention/output_lora/down", PartitionSpec(None, "tensor", None, None)),
+    (r"layers/mlp/(gate|up)_lora/down", PartitionSpec(None, "fsdp", None)),
+    (r"layers/mlp/(gate|up)_lora/up", PartitionSpec(None, None, "tensor")),
+    (r"layers/mlp/down_lora/down", PartitionSpec(None, "tensor", None)),
+    (r"layers/(attention/output|mlp/down)_lora/up", PartitionSpec(None, None, "fsdp")),
 )
 
 # By the name of an activation: rows `s`, tokens `t`, width `w`, heads `n`, features `f`, vocabulary `v`.

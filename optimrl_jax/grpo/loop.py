@@ -25,7 +25,7 @@ from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.rollout.groups import Group, RolloutQueue
 from optimrl_jax.settings import CheckpointSettings, GrpoSettings, Network, Settings
-from optimrl_jax.training import checkpoints, metric_sinks, objectives, trainer
+from optimrl_jax.training import adaptation, checkpoints, metric_sinks, objectives, trainer
 from optimrl_jax.training import workdir as workdir_lib
 
 _LOG = logging.getLogger(__name__)
@@ -46,20 +46,22 @@ class Learner:
     Attributes:
       step: batches taken so far, whether or not they moved the weights.
       trainer: the training state and its compiled update.
+      to_policy: from what is trained to the weights of the policy; None where they are the same.
     """
 
     def __init__(self, params: decoder.Params, model: Network, settings: Settings) -> None:
         grpo, data = settings.grpo, settings.data
         self.step = 0
         self._grpo = grpo
-        self.trainer = trainer.Trainer(
+        self.trainer = adaptation.build_trainer(
             params,
-            objective(model, grpo, importance_cap=settings.engine.importance_cap if grpo.sampler else 0.0),
-            trainer.build_optimizer(grpo, ends_at=ENDS_AT),
-            mesh=settings.mesh,
-            micro_rows=settings.data.micro_rows,
+            model,
+            settings,
+            loss=objective(model, grpo, importance_cap=settings.engine.importance_cap if grpo.sampler else 0.0),
+            optimizer=trainer.build_optimizer(grpo, ends_at=1.0),
             most_skipped=grpo.most_skipped,
         )
+        self.to_policy = adaptation.merge_on_devices(self.trainer, settings.lora)
         self._assemble = functools.partial(
             groups_lib.pack_groups,
             row_tokens=data.row_tokens,
@@ -159,6 +161,8 @@ class RolloutSource(typing.Protocol):
 
     def update_weights(self, params: decoder.Params, version: int) -> None:
         """Sample with these weights from now on; they are copied, because the caller donates its own afterwards.
+
+        The source makes the policy's weights of them where they are adapters (`Learner.to_policy`).
 
         All processes call this at the same step: the weights may lie on the devices of all of them.
         """
@@ -319,10 +323,20 @@ class SyncRollouts:
       actor: samples and judges in this thread.
       stream: yields the problem indices of a whole step.
       settings: the recipe.
+      to_policy: from what is trained to the weights of the policy; None where they are the same.
     """
 
-    def __init__(self, actor: Actor, *, stream: grain.DatasetIterator, settings: GrpoSettings) -> None:
+    def __init__(
+        self,
+        actor: Actor,
+        *,
+        stream: grain.DatasetIterator,
+        settings: GrpoSettings,
+        to_policy: adaptation.ToPolicy | None = None,
+    ) -> None:
         self._actor = actor
+        self._to_policy = to_policy
+        self._sent: decoder.Params = {}
         self._stream = stream
         self._settings = settings
         self._queue = RolloutQueue((settings.ahead + 1) * settings.problems)
@@ -344,7 +358,11 @@ class SyncRollouts:
 
     def update_weights(self, params: decoder.Params, version: int) -> None:
         """Give the actor a copy of the weights, on the devices of this process."""
-        self._actor.update_weights(jax.tree.map(jnp.copy, multihost.process_copy(params)), version=version)
+        if self._to_policy is None:
+            self._sent = policy = jax.tree.map(jnp.copy, multihost.process_copy(params))
+        else:
+            self._sent, policy = jax.tree.map(jnp.copy, params), multihost.process_copy(self._to_policy(params))
+        self._actor.update_weights(policy, version=version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
         """Return what `restore` needs to go on.
@@ -354,7 +372,7 @@ class SyncRollouts:
         """
         lags = self._actor.version != step
         waiting = [part.arrays for part in multihost.all_gather_states(self._queue.contents() or {}, {})]
-        actor = multihost.to_host_replicated(self._actor.params) if lags else None
+        actor = multihost.to_host_replicated(self._sent) if lags else None
         metadata = {"batch": self._batch, "stream": self._stream.get_state(), "version": self._actor.version}
         return {"actor": actor, "queue": groups_lib.concatenate_groups(waiting)}, metadata
 

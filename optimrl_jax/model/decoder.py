@@ -24,6 +24,8 @@ from optimrl_jax.settings import ComputeSettings, ModelSettings, Network
 _INIT = nn.initializers.normal(0.02)
 # A nested dict of arrays by the names below; Flax has no better type for it.
 Params = dict[str, typing.Any]
+# NAME_lora beside the matrix NAME is a low-rank addition to it (`adapters`).
+ADAPTER = "_lora"
 _POLICIES = jax.checkpoint_policies
 _BLOCK = _POLICIES.save_only_these_names(blockwise.ATTENDED)
 POLICIES = {
@@ -72,6 +74,17 @@ def _project_backward(inputs: int, kept: tuple[Array, Array, Array], grad: Array
 
 
 project.defvjp(_project_forward, _project_backward)
+
+
+def _project_adapted(
+    module: nn.Module, name: str, x: Float[Array, "..."], weights: Float[Array, "..."], inputs: int = 1
+) -> Float[Array, "..."]:
+    """Project with the matrix `name` of a module, plus its low-rank adapter where the parameters have one."""
+    projected = project(x, weights, inputs)
+    if not module.has_variable("params", name + ADAPTER):
+        return projected
+    pair = module.get_variable("params", name + ADAPTER)
+    return projected + project(project(x, pair["down"], inputs), pair["up"])
 
 
 class RMSNorm(nn.Module):
@@ -125,11 +138,12 @@ class Attention(nn.Module):
             new = kv_cache.write_token(past, new, slot)
         summed = _attend(query, new, visibility, block=c.compute.attention_block, window=window)
         output = self.param("output", _INIT, (c.heads, c.head_width, c.width))
-        return project(constrain(summed, "heads"), output, 2), new
+        return _project_adapted(self, "output", constrain(summed, "heads"), output, 2), new
 
     def _project_heads(self, x: Float[Array, "s t w"], name: str, heads: int) -> Float[Array, "s t n d"]:
         width, head_width = self.settings.width, self.settings.head_width
-        projected = constrain(project(x, self.param(name, _INIT, (width, heads, head_width))), "heads")
+        weights = self.param(name, _INIT, (width, heads, head_width))
+        projected = constrain(_project_adapted(self, name, x, weights), "heads")
         if not self.settings.has_qkv_bias:
             return projected
         return projected + self.param(f"{name}_bias", nn.initializers.zeros, (heads, head_width)).astype(x.dtype)
@@ -176,10 +190,10 @@ class Mlp(nn.Module):
     def __call__(self, x: Float[Array, "s t w"]) -> Float[Array, "s t w"]:
         c = self.settings
         gate, up = (
-            constrain(project(x, self.param(name, _INIT, (c.width, c.mlp_width))), "features")
+            constrain(_project_adapted(self, name, x, self.param(name, _INIT, (c.width, c.mlp_width))), "features")
             for name in ("gate", "up")
         )
-        return project(nn.silu(gate) * up, self.param("down", _INIT, (c.mlp_width, c.width)))
+        return _project_adapted(self, "down", nn.silu(gate) * up, self.param("down", _INIT, (c.mlp_width, c.width)))
 
 
 class Block(nn.Module):

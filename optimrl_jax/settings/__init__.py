@@ -14,7 +14,7 @@ from optimrl_jax.settings.devices import DeviceSettings, MeshSettings, ProcessSe
 from optimrl_jax.settings.execution import SandboxSettings
 from optimrl_jax.settings.model import ComputeSettings, ModelSettings, Network
 from optimrl_jax.settings.policies import EvaluationSettings, ServeSettings
-from optimrl_jax.settings.recipes import CheckpointSettings, GrpoSettings, SftSettings
+from optimrl_jax.settings.recipes import CheckpointSettings, GrpoSettings, LoraSettings, SftSettings
 from optimrl_jax.settings.reporting import MetricsSettings
 from optimrl_jax.settings.reward import EnvironmentSettings, NoiseSettings, RewardSettings
 from optimrl_jax.settings.sampling import ActorSettings, EngineSettings
@@ -30,6 +30,7 @@ __all__ = [
     "EnvironmentSettings",
     "EvaluationSettings",
     "GrpoSettings",
+    "LoraSettings",
     "MeshSettings",
     "MetricsSettings",
     "ModelSettings",
@@ -61,6 +62,7 @@ class Settings:
     noise: NoiseSettings = section(NoiseSettings)
     sandbox: SandboxSettings = section(SandboxSettings)
     grpo: GrpoSettings = section(GrpoSettings)
+    lora: LoraSettings = section(LoraSettings)
     actors: ActorSettings = section(ActorSettings)
     engine: EngineSettings = section(EngineSettings)
     checkpoints: CheckpointSettings = section(CheckpointSettings)

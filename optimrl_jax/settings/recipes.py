@@ -59,6 +59,27 @@ class GrpoSettings:
     keeps_rollouts: bool = setting(True, "every rollout with its verdicts is written to Parquet in the workdir")
 
 
+MATRIX_NAMES = ("query", "key", "value", "output", "gate", "up", "down")
+
+
+@dataclasses.dataclass(frozen=True)
+class LoraSettings:
+    """Low-rank adapters beside frozen weights: W + (alpha / rank) A B, of which A and B are trained (SFT and GRPO)."""
+
+    rank: int = setting(0, "columns of A and rows of B; 0: no adapters, all weights are trained", NOT_NEGATIVE)
+    alpha: float = setting(32.0, "scale of the adapters; they are added alpha / rank times", POSITIVE)
+    targets: tuple[str, ...] = setting(
+        MATRIX_NAMES,
+        f"matrices of each layer that have an adapter, among {', '.join(MATRIX_NAMES)}",
+        (lambda value: value and set(value) <= set(MATRIX_NAMES), f"some of {', '.join(MATRIX_NAMES)}"),
+    )
+
+    @property
+    def scale(self) -> float:
+        """Return what A B is multiplied with."""
+        return self.alpha / self.rank
+
+
 @dataclasses.dataclass(frozen=True)
 class CheckpointSettings:
     """Which checkpoints of a job stay on disk."""

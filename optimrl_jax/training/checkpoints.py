@@ -7,6 +7,7 @@ otherwise that is logged and the one before it is used. No unreadable checkpoint
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import pathlib
 import time
@@ -14,13 +15,16 @@ import typing
 from collections.abc import Collection
 
 import jax
+import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.distributed import multihost, sharding
 from optimrl_jax.jobs.errors import UserError
-from optimrl_jax.model import decoder
+from optimrl_jax.model import adapters, decoder
+from optimrl_jax.model.pretrained import published
 from optimrl_jax.settings import CheckpointSettings, ComputeSettings, ModelSettings, Network
+from optimrl_jax.training import adaptation
 from optimrl_jax.training import workdir as workdir_lib
 from optimrl_jax.training.trainer import TrainState
 
@@ -250,7 +254,7 @@ def load_policy(
     step: int | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> Policy:
-    """Load the policy that a job (SFT or GRPO) left in `workdir`.
+    """Load the policy that a job (SFT or GRPO) left in `workdir`; adapters are merged into the weights beside them.
 
     Args:
       workdir: that of the job.
@@ -266,15 +270,54 @@ def load_policy(
     settings = workdir_lib.read_model(path)
     if not (path / FOLDER).is_dir():
         raise UserError(f"{path / FOLDER}: expected the checkpoints of a job")
+    base = adaptation.read_base(path)
+    wanted = adaptation.abstract_adapters(settings, base.lora, mesh) if base else abstract_params(settings, mesh)
     checkpoints = Checkpoints(path, is_owner=False)
-    restored = checkpoints.restore({"params": abstract_params(settings, mesh)}, step=step)
+    restored = checkpoints.restore({"params": wanted}, step=step)
     checkpoints.close()
     if restored is None:
         raise UserError(f"{path / FOLDER}: expected at least one checkpoint")
     tokenizer = tokenizer_lib.load_tokenizer(path)
     if tokenizer.size > settings.vocabulary:
         raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
-    return Policy(restored.arrays["params"], Network.of(settings, compute), tokenizer)
+    params = restored.arrays["params"]
+    if base:
+        params = _merged(base, params, mesh)
+    return Policy(params, Network.of(settings, compute), tokenizer)
+
+
+def _merged(
+    base: adaptation.AdaptedBase, adapters_tree: decoder.Params, mesh: jax.sharding.Mesh | None
+) -> decoder.Params:
+    """Load the weights that adapters belong beside and add the adapters to them."""
+    beside = load_start(base.source, step=base.step, mesh=mesh).params
+    base.check(beside)
+    merge = jax.jit(functools.partial(adapters.merge_adapters, lora=base.lora), donate_argnums=0)
+    return merge(jax.tree.map(jnp.asarray, beside), adapters_tree)
+
+
+def load_start(
+    source: str,
+    compute: ComputeSettings = PLAIN,
+    *,
+    step: int | None = None,
+    mesh: jax.sharding.Mesh | None = None,
+) -> Policy:
+    """Load the policy that a job starts from: what another job left, or published weights as they are.
+
+    Args:
+      source: as `grpo.init_from` and `sft.init_from` name it.
+      compute: how the decoder is computed from now on.
+      step: number of the checkpoint, where a job left it; the newest if None.
+      mesh: see `load_policy`.
+
+    Raises:
+      UserError: if there is no such policy.
+    """
+    if not published.names_published_weights(source):
+        return load_policy(source, compute, step=step, mesh=mesh)
+    found = published.load_published(source, mesh=mesh)
+    return Policy(found.params, Network.of(found.settings, compute), found.tokenizer)
 
 
 def load_policy_shape(workdir: str | pathlib.Path, compute: ComputeSettings = PLAIN) -> Policy:
@@ -308,6 +351,11 @@ def fingerprint(workdir: str | pathlib.Path, *, step: int | None = None) -> tupl
     if step is not None:
         (wanted,) = _only(step, [int(path.name) for path in steps], pathlib.Path(workdir) / FOLDER)
     return wanted, (pathlib.Path(workdir) / FOLDER / str(wanted)).stat().st_mtime_ns
+
+
+def step_of(source: str) -> int | None:
+    """Return the newest checkpoint of the workdir that `init_from` names; None for published weights."""
+    return None if published.names_published_weights(source) else fingerprint(source)[0]
 
 
 def _only(step: int, steps: Collection[int], folder: pathlib.Path) -> list[int]:

@@ -19,14 +19,15 @@ from optimrl_jax.model import decoder
 from optimrl_jax.settings import MeshSettings
 from optimrl_jax.training.objectives import Sums
 
-Loss = Callable[[decoder.Params, Packed], tuple[Float[Array, ""], Sums]]
+# (parameters that are trained, packed rows, and the parameters that are not, where there are any) -> loss and sums.
+Loss = Callable[..., tuple[Float[Array, ""], Sums]]
 
 
 class TrainState(typing.NamedTuple):
     """Everything that an update replaces.
 
     Attributes:
-      params: weights of the policy.
+      params: weights that are trained: all of the policy's, or the adapters beside frozen ones.
       optimizer: moments and counters of the optimizer.
       step: int32 scalar, the number of updates that were applied.
     """
@@ -95,7 +96,7 @@ def update(
     batch: Packed,
     used: Int[Array, ""],
     normalizer: Float[Array, ""],
-    *,
+    *frozen: decoder.Params,
     loss: Loss,
     optimizer: optax.GradientTransformation,
     mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
@@ -110,7 +111,8 @@ def update(
       batch: packed rows `[m, s, t]`.
       used: number of microbatches, from the first, that hold anything.
       normalizer: divides the summed gradients, such as the fixed token horizon.
-      loss: (params, packed rows `[s, t]`) -> the scalar to minimize, and sums to report.
+      *frozen: parameters that are not trained, if there are any: no gradients, no moments.
+      loss: (params, packed rows `[s, t]`, *frozen) -> the scalar to minimize, and sums to report.
       optimizer: as `build_optimizer` makes it.
       mesh: devices of the step.
 
@@ -119,7 +121,7 @@ def update(
     """
     with sharding.on_mesh(mesh):
         summed = sharding.sum_over_data(functools.partial(_gradients, loss=loss), mesh)
-        grads, sums = summed(state.params, batch, used)
+        grads, sums = summed((state.params, frozen), batch, used)
     grads = jax.tree.map(lambda g: g / normalizer, grads)
     norm = optax.global_norm(grads)
     is_finite = jnp.isfinite(norm)
@@ -131,25 +133,26 @@ def update(
 
 
 def _gradients(
-    params: decoder.Params, batch: Packed, used: Int[Array, ""], *, loss: Loss
+    params: tuple[decoder.Params, tuple[decoder.Params, ...]], batch: Packed, used: Int[Array, ""], *, loss: Loss
 ) -> tuple[decoder.Params, Sums]:
-    """Sum gradients and reported figures over the first `used` microbatches."""
+    """Sum gradients of trained parameters (beside frozen ones) and figures over the first `used` microbatches."""
+    trained, frozen = params
 
     def add(index: Int[Array, ""], total: tuple) -> tuple:
         rows = jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=False), batch)
-        (_, sums), grads = jax.value_and_grad(loss, has_aux=True)(params, rows)
+        (_, sums), grads = jax.value_and_grad(loss, has_aux=True)(trained, rows, *frozen)
         return jax.tree.map(jnp.add, total, (grads, sums))
 
     first = jax.tree.map(lambda x: x[0], batch)
-    shapes = jax.eval_shape(loss, params, first)[1]
-    zeros = jax.tree.map(jnp.zeros_like, params), jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    shapes = jax.eval_shape(loss, trained, first, *frozen)[1]
+    zeros = jax.tree.map(jnp.zeros_like, trained), jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
     return jax.lax.fori_loop(0, used, add, zeros)
 
 
 def compile_update(
     mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
     placed: typing.Any,
-    *,
+    *frozen: typing.Any,
     loss: Loss,
     optimizer: optax.GradientTransformation,
 ) -> typing.Any:
@@ -158,16 +161,17 @@ def compile_update(
     Args:
       mesh: devices of the step; an abstract mesh serves to trace and lower.
       placed: shardings of the training state, which is donated.
+      *frozen: shardings of parameters that are not trained, which stay.
       loss: see `update`.
       optimizer: see `update`.
 
     Returns:
-      A function of (state, batch, used, normalizer), compiled at its first call.
+      A function of (state, batch, used, normalizer, *frozen), compiled at its first call.
     """
     whole = sharding.replicated(mesh)
     return jax.jit(
         functools.partial(update, loss=loss, optimizer=optimizer, mesh=mesh),
-        in_shardings=(placed, sharding.row_sharding(mesh, axis=1), whole, whole),
+        in_shardings=(placed, sharding.row_sharding(mesh, axis=1), whole, whole, *frozen),
         out_shardings=(placed, whole),
         donate_argnums=0,
     )
@@ -182,6 +186,7 @@ class Trainer:
 
     Args:
       params: to start from, on the host or on any devices; copied.
+      *frozen: parameters that are not trained; used as they are where they lie on the mesh.
       loss: see `update`.
       optimizer: as `build_optimizer` makes it.
       mesh: devices along each axis.
@@ -190,6 +195,7 @@ class Trainer:
 
     Attributes:
       state: the current training state; replaced, and its arrays donated, by every step.
+      frozen: the parameters that are not trained, on the mesh; empty where all are.
       skipped_in_a_row: updates without a finite gradient since the last one that had one.
 
     Raises:
@@ -199,9 +205,9 @@ class Trainer:
     def __init__(
         self,
         params: decoder.Params,
+        *frozen: decoder.Params,
         loss: Loss,
         optimizer: optax.GradientTransformation,
-        *,
         mesh: MeshSettings,
         micro_rows: int,
         most_skipped: int,
@@ -209,13 +215,11 @@ class Trainer:
         self._mesh = sharding.build_mesh(mesh, micro_rows=micro_rows)
         placed = sharding.param_shardings(self._mesh, jax.eval_shape(lambda: initial_state(params, optimizer)))
         # A copy, because the update donates its state while the caller goes on using its parameters.
-        # The caller's parameters may be host arrays or live on one device, if they were not read onto this mesh.
-        there, pairs = params, zip(*map(jax.tree.leaves, (params, placed.params)), strict=True)
-        if any(getattr(leaf, "sharding", None) != place for leaf, place in pairs):
-            there = jax.device_put(multihost.to_host_replicated(params), placed.params)
         copied = jax.jit(lambda p: initial_state(jax.tree.map(jnp.copy, p), optimizer), out_shardings=placed)
-        self.state: TrainState = copied(there)
-        self._update = compile_update(self._mesh, placed, loss=loss, optimizer=optimizer)
+        self.state: TrainState = copied(_on_places(params, placed.params))
+        frozen_places = [sharding.param_shardings(self._mesh, tree) for tree in frozen]
+        self.frozen = tuple(_on_places(tree, places) for tree, places in zip(frozen, frozen_places, strict=True))
+        self._update = compile_update(self._mesh, placed, *frozen_places, loss=loss, optimizer=optimizer)
         self._most_skipped = most_skipped
         self.skipped_in_a_row = 0
 
@@ -239,7 +243,7 @@ class Trainer:
         """
         batch = place(batch, sharding.row_sharding(self._mesh, axis=1))
         numbers = multihost.to_host_replicated((jnp.int32(multihost.global_max(used)), jnp.float32(normalizer)))
-        self.state, sums = self._update(self.state, batch, *numbers)
+        self.state, sums = self._update(self.state, batch, *numbers, *self.frozen)
         found = {name: float(value) for name, value in jax.device_get(sums).items()}
         self.skipped_in_a_row = 0 if found["is_finite"] else self.skipped_in_a_row + 1
         if self.skipped_in_a_row >= self._most_skipped:
@@ -247,6 +251,14 @@ class Trainer:
                 f"{self.skipped_in_a_row} updates in a row had no finite gradient: expected a smaller learning_rate"
             )
         return found
+
+
+def _on_places(params: decoder.Params, places: typing.Any) -> decoder.Params:
+    """Move parameters to their places; those that were read onto this mesh lie there already."""
+    pairs = zip(*map(jax.tree.leaves, (params, places)), strict=True)
+    if all(getattr(leaf, "sharding", None) == place for leaf, place in pairs):
+        return params
+    return jax.device_put(multihost.to_host_replicated(params), places)
 
 
 def _is_decayed(params: decoder.Params) -> typing.Any:

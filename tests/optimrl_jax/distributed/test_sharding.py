@@ -24,7 +24,7 @@ from optimrl_jax.grpo.loop import Learner
 from optimrl_jax.rollout.actor import Sampler
 from optimrl_jax.training import checkpoints
 from optimrl_jax.model.generation import sampling
-from optimrl_jax.settings import DataSettings, MeshSettings
+from optimrl_jax.settings import DataSettings, LoraSettings, MeshSettings
 from optimrl_jax.jobs.errors import SettingsError
 from tests.optimrl_jax.grpo.groups import SETTINGS, copied_params, group
 from tests.optimrl_jax.model import tiny
@@ -91,6 +91,20 @@ for figures, leaves, own_moments in results[1:]:
     for one, other in zip(leaves, params, strict=True):
         # Adam's first step is the sign of a gradient: a gradient of about 0 may take either.
         assert (np.abs(one - other) < 1e-4).mean() > 0.99
+# Adapters beside a base that lies on the mesh: the same step, and the same policy to sample with.
+adapted = dataclasses.replace(SETTINGS, lora=LoraSettings(rank=4))
+results = []
+for shape in ((1, 1, 1), (2, 2, 2)):
+    own = Learner(RESTORED, tiny.SETTINGS, dataclasses.replace(adapted, mesh=MeshSettings(*shape)))
+    own.learn(GROUPS)
+    policy = own.to_policy(own.trainer.state.params)
+    assert policy["layers"]["mlp"]["gate"].sharding == own.trainer.frozen[0]["layers"]["mlp"]["gate"].sharding
+    results.append([jax.tree.leaves(jax.device_get(tree)) for tree in (own.trainer.state.optimizer, policy)])
+    assert len(jax.tree.leaves(policy)[0].sharding.device_set) == int(np.prod(shape))
+for one, other in zip(*(moments for moments, _ in results), strict=True):
+    np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+for one, other in zip(*(policy for _, policy in results), strict=True):
+    assert (np.abs(one - other) < 1e-3).mean() > 0.99
 # Where only data is split, devices wait for each other once an update and not in its loops.
 own = mesh.build_mesh(MeshSettings(data=8), micro_rows=8)
 def total(weight, rows, used):

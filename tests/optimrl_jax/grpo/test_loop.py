@@ -13,7 +13,7 @@ from optimrl_jax.data import prompts, stream
 from optimrl_jax.grpo.loop import Learner, SyncRollouts, TrainingLoop
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.actor import Actor, Sampler
-from optimrl_jax.settings import EngineSettings
+from optimrl_jax.settings import EngineSettings, LoraSettings
 from optimrl_jax.training import workdir
 from tests.optimrl_jax.grpo.groups import SETTINGS
 from tests.optimrl_jax.grpo.stored import DATA, MODEL, POLICY, RECORDS, TOKENIZER, Stopped, StoredExecutor
@@ -30,22 +30,26 @@ def compiled_once(tmp_path_factory):
     jax.config.update("jax_persistent_cache_min_compile_time_secs", before[1])
 
 
-def run(directory, *, stops_at: int = 0, data=DATA, engine=EngineSettings(), **grpo):  # noqa: B008 - frozen
+def run(directory, *, stops_at: int = 0, data=DATA, engine=EngineSettings(), rank: int = 0, **grpo):  # noqa: B008 - frozen
     directory.mkdir(exist_ok=True)
     recipe = dataclasses.replace(SETTINGS.grpo, checkpoint_every=2, **grpo)
-    settings = dataclasses.replace(SETTINGS, data=data, grpo=recipe, engine=engine)
+    settings = dataclasses.replace(SETTINGS, data=data, grpo=recipe, engine=engine, lora=LoraSettings(rank=rank))
     executor = StoredExecutor(stops_at)
     judge = rewarder.Rewarder(RECORDS, settings)
     learner = Learner(POLICY.params, MODEL, settings)
     problems = stream.problem_batches(range(len(RECORDS)), batch=recipe.problems, seed=0)
     actor = Actor(POLICY, RECORDS, executor, judge=judge, settings=settings)
-    source = SyncRollouts(actor, stream=problems, settings=recipe)
+    source = SyncRollouts(actor, stream=problems, settings=recipe, to_policy=learner.to_policy)
     TrainingLoop(source, learner, workdir=directory, settings=recipe).run()
     lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     return jax.tree.map(np.asarray, learner.trainer.state.params), lines
 
 
-@pytest.mark.parametrize("grpo", [{}, {"ahead": 2, "broadcast_every": 3}], ids=["on_policy", "ahead"])
+@pytest.mark.parametrize(
+    "grpo",
+    [{}, {"ahead": 2, "broadcast_every": 3}, {"ahead": 2, "broadcast_every": 3, "rank": 2}],
+    ids=["on_policy", "ahead", "adapters"],
+)
 def test_a_stopped_run_ends_where_an_uninterrupted_one_does(tmp_path, grpo):
     whole, expected = run(tmp_path / "whole", **grpo)
     with pytest.raises(Stopped):
