@@ -23,7 +23,8 @@ from optimrl_jax.distributed import multihost, placement, sharding
 from optimrl_jax.evaluation import plots
 from optimrl_jax.evaluation.held_out.during_training import HeldOutEvaluation
 from optimrl_jax.evaluation.held_out.problems import load_held_out
-from optimrl_jax.grpo.loop import Learner, RolloutSource, SyncRollouts, TrainingLoop
+from optimrl_jax.grpo.loop import Learner, RolloutSource, TrainingLoop
+from optimrl_jax.grpo.sync_rollouts import SyncRollouts
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model.adapters import frozen_base

@@ -135,7 +135,7 @@ def read_base(workdir: pathlib.Path) -> AdaptedBase | None:
         raise UserError(f"{path}: expected the record of adapters ({error})") from None
 
 
-def abstract_adapters(network: typing.Any, lora: LoraSettings, mesh: jax.sharding.Mesh | None) -> decoder.Params:
+def adapter_targets(network: typing.Any, lora: LoraSettings, mesh: jax.sharding.Mesh | None) -> decoder.Params:
     """Describe adapters: shapes, types and places, on a mesh or on the first device of this process."""
     shapes = adapters.abstract_adapters(network, lora)
     if mesh is None:

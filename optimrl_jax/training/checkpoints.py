@@ -271,7 +271,7 @@ def load_policy(
     if not (path / FOLDER).is_dir():
         raise UserError(f"{path / FOLDER}: expected the checkpoints of a job")
     base = adaptation.read_base(path)
-    wanted = adaptation.abstract_adapters(settings, base.lora, mesh) if base else abstract_params(settings, mesh)
+    wanted = adaptation.adapter_targets(settings, base.lora, mesh) if base else abstract_params(settings, mesh)
     checkpoints = Checkpoints(path, is_owner=False)
     restored = checkpoints.restore({"params": wanted}, step=step)
     checkpoints.close()

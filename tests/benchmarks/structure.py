@@ -71,6 +71,9 @@ ASIDE = {
     "optimrl_jax.training.workdir": "saving and going on",
     "optimrl_jax.planning": "a plan in place of a run",
     "optimrl_jax.evaluation": "scores on held-out problems, beside the steps",
+    "optimrl_jax.grpo.sync_rollouts": "the way from a prompt to its rollouts",
+    "optimrl_jax.model.adapters": "low-rank adapters, a variant",
+    "optimrl_jax.training.adaptation": "low-rank adapters, a variant",
     "optimrl_jax.training.metric_sinks": "where figures go",
     "sandbox.client": "the way from a program to its reward",
 } | {

@@ -23,7 +23,8 @@ from optimrl_jax.actors.rpc import RpcClient
 from optimrl_jax.data import stream
 from optimrl_jax.distributed import multihost
 from optimrl_jax.distributed.placement import Placement
-from optimrl_jax.grpo.loop import EvaluatesPolicy, Learner, SyncRollouts, TrainingLoop
+from optimrl_jax.grpo.loop import EvaluatesPolicy, Learner, TrainingLoop
+from optimrl_jax.grpo.sync_rollouts import SyncRollouts
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.actor import Actor
 from optimrl_jax.settings import ActorSettings, Settings

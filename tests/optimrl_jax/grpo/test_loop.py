@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from optimrl_jax.data import prompts, stream
-from optimrl_jax.grpo.loop import Learner, SyncRollouts, TrainingLoop
+from optimrl_jax.grpo.loop import Learner, TrainingLoop
+from optimrl_jax.grpo.sync_rollouts import SyncRollouts
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.actor import Actor, Sampler
 from optimrl_jax.settings import EngineSettings, LoraSettings
