@@ -3,7 +3,9 @@
 `python -m optimrl_jax.export --workdir=runs/quickstart/grpo --output=exported` takes the newest checkpoint of a job,
 `--workdir=runs/quickstart/grpo@55` that of step 55; an output that ends with `.gguf` is a GGUF file, for policies that
 began at one. `transformers`, vLLM and SGLang load the directory; so do
-`--config.grpo.init_from` and `--config.sft.init_from`.
+`--config.grpo.init_from` and `--config.sft.init_from`. A policy that was trained with adapters (`lora.rank`) is written
+with the adapters merged into its weights, or with `--adapters` as the adapters alone, for `peft` and for engines that
+add them.
 """
 
 import json
@@ -17,9 +19,11 @@ from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.files import write_text
 from optimrl_jax.model.pretrained.gguf import save_gguf
+from optimrl_jax.model.pretrained.peft_files import save_for_peft
 from optimrl_jax.model.pretrained.published import SUFFIX
 from optimrl_jax.model.pretrained.transformers_files import context_of, save_for_transformers
-from optimrl_jax.training import checkpoints
+from optimrl_jax.training import adaptation, checkpoints
+from optimrl_jax.training.workdir import read_model
 
 CARD_FILE = "README.md"
 DTYPES = ("float32", "bfloat16", "float16")
@@ -29,6 +33,9 @@ def main(arguments: Sequence[str]) -> None:
     """Write the policy that the flags name, and print where it is."""
     flags = _parser().parse_args(list(arguments))
     directory, step = _workdir_and_step(flags.workdir)
+    if flags.adapters:
+        _export_adapters(directory, step, pathlib.Path(flags.output), dtype=flags.dtype)
+        return
     policy = checkpoints.load_policy(directory, step=step)
     step = checkpoints.fingerprint(directory)[0] if step is None else step
     output = pathlib.Path(flags.output)
@@ -42,6 +49,21 @@ def main(arguments: Sequence[str]) -> None:
     print(f"{output}: the policy of step {step} as {flags.dtype}")
 
 
+def _export_adapters(directory: pathlib.Path, step: int | None, output: pathlib.Path, *, dtype: str) -> None:
+    """Write the adapters of a job alone; raise UserError where it trained none."""
+    base = adaptation.read_base(directory)
+    if base is None:
+        raise UserError(f"--workdir = {str(directory)!r}: expected a job with adapters (lora.rank) for --adapters")
+    store = checkpoints.Checkpoints(directory, is_owner=False)
+    targets = adaptation.adapter_targets(read_model(directory), base.lora, None)
+    restored = store.restore({"params": targets}, step=step)
+    store.close()
+    if restored is None:
+        raise UserError(f"{directory}: expected at least one checkpoint")
+    save_for_peft(output, restored.arrays["params"], base.lora, base=base.source, dtype=dtype)
+    print(f"{output}: the adapters of step {restored.step} as {dtype}, beside {base.source}")
+
+
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="export", description="Writes a policy as transformers and vLLM read it.")
     parser.add_argument("--workdir", required=True, metavar="DIRECTORY[@STEP]", help="workdir of sft or train")
@@ -49,6 +71,9 @@ def _parser() -> ArgumentParser:
         "--output", required=True, metavar="DIRECTORY|FILE.gguf", help="where to write; holds no weights yet"
     )
     parser.add_argument("--dtype", default="float32", choices=DTYPES, help="of the stored weights (%(default)s)")
+    parser.add_argument(
+        "--adapters", action="store_true", help="write the adapters alone, as peft reads them, in place of all weights"
+    )
     parser.add_argument(
         "--context_tokens", type=int, default=0, help="longest prompt and completion; 0: what the shape was made for"
     )

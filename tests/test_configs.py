@@ -116,7 +116,21 @@ def test_the_sft_step_has_the_rows_of_the_paper():
     assert dataclasses.replace(chosen.mesh, tensor=4) == frozen("qwen7b", "sft").mesh
 
 
-@pytest.mark.parametrize("name", [*MODELS, "smollm2_135m"])
+@pytest.mark.parametrize("name", [*MODELS, "qwen7b_lora", "smollm2_135m"])
 def test_programs_of_published_models_run_in_containers(name):
     sandbox = frozen(name).sandbox
     assert (sandbox.address, sandbox.fallback_backend) == ("docker", "docker")
+
+
+def test_adapters_of_a_7b_model_have_gradients_and_moments_alone_and_fit_one_device():
+    chosen = frozen("qwen7b_lora")
+    parameters, found = dry_run.update_costs(dry_run.plan_grpo(chosen), chosen)
+    trained = found["trained_parameters"]
+    # Rank 32 on the seven matrices of 28 layers.
+    sides = 2 * (3584 + 3584) + 2 * (3584 + 512) + 3 * (3584 + 18_944)
+    assert (found["devices"], trained) == (1, 28 * 32 * sides)
+    assert (found["parameter_bytes"], found["gradient_bytes"]) == (4 * trained, 8 * trained)
+    assert found["moment_bytes"] == pytest.approx(8 * trained, rel=1e-6)
+    assert found["frozen_parameter_bytes"] == pytest.approx(2 * (found["parameters"] - trained), rel=1e-3)
+    assert found["total_bytes"] < targets.TARGETS["h100"].memory_bytes
+    assert {line.dtype for line in parameters if "_lora" in line.name} == {"float32"}

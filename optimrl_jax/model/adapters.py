@@ -108,8 +108,13 @@ def merge_adapters(base: Params, adapters: Params, lora: LoraSettings) -> Params
         pair = adapters["layers"].get(block, {}).get(name + SUFFIX)
         if pair is None:
             return matrix
-        product = jax.vmap(lambda down, up: jnp.tensordot(down, up, axes=1))(pair["down"], pair["up"])
-        return (matrix + product * lora.scale).astype(matrix.dtype)
+
+        def add(of_layer: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+            weights, down, up = of_layer
+            return (weights + jnp.tensordot(down, up, axes=1) * lora.scale).astype(weights.dtype)
+
+        # Layer by layer: the product of all layers would be as large as the float32 weights.
+        return jax.lax.map(add, (matrix, pair["down"], pair["up"]))
 
     layers = {
         block: {name: merged(block, name, matrix) for name, matrix in matrices.items()}

@@ -55,6 +55,11 @@ def placed_state(
     return _placed(state, sharding.param_shardings(mesh, state))
 
 
+def placed_params(params: decoder.Params, *, mesh: jax.sharding.AbstractMesh | jax.sharding.Mesh) -> decoder.Params:
+    """Describe parameters that no optimizer moves: shapes with the shardings that a run gives them."""
+    return _placed(params, sharding.param_shardings(mesh, params))
+
+
 def placed_batch(
     names: tuple[str, ...],
     data: DataSettings,
@@ -90,7 +95,7 @@ def device_bytes(tree: typing.Any) -> int:
 
 
 def activation_bytes(
-    loss: typing.Callable[[Network], trainer.Loss], names: tuple[str, ...], *, settings: Settings
+    loss: trainer.Loss, weights: tuple[decoder.Params, ...], names: tuple[str, ...], *, settings: Settings
 ) -> tuple[int, int]:
     """Trace the bytes on one device that grow with its rows.
 
@@ -98,30 +103,30 @@ def activation_bytes(
     would trace another program): what grows is an activation, what does not is a weight and counted with the state.
 
     Args:
-      loss: builds the loss of a network.
+      loss: of the network that one device sees (`local_model`).
+      weights: shapes of what is trained there, and of what is frozen, if anything is.
       names: the per-token values that the loss reads.
-      settings: network, mesh, and size of rows and microbatches.
+      settings: mesh, and size of rows and microbatches.
 
     Returns:
       (bytes kept for the backward pass, bytes of the largest other array on the way).
     """
-    local = local_model(settings.network, settings.mesh)
-    params, rows = decoder.abstract_params(local), settings.data.micro_rows // (settings.mesh.data * settings.mesh.fsdp)
-    objective = loss(local)
+    rows = settings.data.micro_rows // (settings.mesh.data * settings.mesh.fsdp)
 
-    def residuals(p: decoder.Params, batch: packing.Packed) -> typing.Any:
-        return jax.vjp(lambda q: objective(q, batch), p, has_aux=True)[1]
+    def residuals(trained: decoder.Params, *others: typing.Any) -> typing.Any:
+        return jax.vjp(lambda q: loss(q, *others), trained, has_aux=True)[1]
 
-    def gradients(p: decoder.Params, batch: packing.Packed) -> typing.Any:
-        return jax.grad(lambda q: objective(q, batch), has_aux=True)(p)
+    def gradients(trained: decoder.Params, *others: typing.Any) -> typing.Any:
+        return jax.grad(lambda q: loss(q, *others), has_aux=True)(trained)
 
+    trained, *frozen = weights
     batches = [_rows(names, (times * rows, settings.data.row_tokens)) for times in (2, 4)]
     kept = [
-        collections.Counter(_bytes(x) for x in jax.tree.leaves(jax.eval_shape(residuals, params, batch)))
+        collections.Counter(_bytes(x) for x in jax.tree.leaves(jax.eval_shape(residuals, trained, batch, *frozen)))
         for batch in batches
     ]
     passing = [
-        collections.Counter(_bytes(x) for x in _arrays(jax.make_jaxpr(gradients)(params, batch).jaxpr))
+        collections.Counter(_bytes(x) for x in _arrays(jax.make_jaxpr(gradients)(trained, batch, *frozen).jaxpr))
         for batch in batches
     ]
     # An array of the same size as a kept one is taken to be that one.
@@ -133,8 +138,9 @@ def activation_bytes(
 def sampler_bytes(settings: Settings) -> dict[str, float]:
     """Estimate the bytes on one device for sampling in turns with the learner.
 
-    The actor keeps a copy of the weights for as long as it samples; while it does, they lie there once more in the type
-    they compute in, and so do the keys and values of every rollout up to its longest.
+    The actor keeps a copy of the weights for as long as it samples, or what adapters are merged into, in the type of
+    the base; while it samples, they lie there once more in the type they compute in, and so do the keys and values of
+    every rollout up to its longest.
 
     Returns:
       "actor_parameter_bytes", "decoding_parameter_bytes" and "cache_bytes".
@@ -148,7 +154,7 @@ def sampler_bytes(settings: Settings) -> dict[str, float]:
     token = 2 * model.layers * model.kv_heads * model.head_width * item
     tokens = rollouts * (data.completion_tokens + (data.prompt_tokens if data.slots else 0))
     return {
-        "actor_parameter_bytes": 4 * count,
+        "actor_parameter_bytes": (item if settings.lora.rank else 4) * count,
         "decoding_parameter_bytes": item * count,
         "cache_bytes": token * (tokens + (0 if data.slots else prompts * data.prompt_tokens)) / mesh.tensor,
     }
@@ -170,7 +176,13 @@ def matrix_parameters(model: ModelSettings) -> int:
 
 
 def update_flops(
-    model: ModelSettings, *, sequences: float, tokens: float, shared: float = 0, members: int = 1
+    model: ModelSettings,
+    *,
+    sequences: float,
+    tokens: float,
+    shared: float = 0,
+    members: int = 1,
+    trains_all: bool = True,
 ) -> float:
     """Count the floating-point operations of one update, without what is recomputed.
 
@@ -183,9 +195,11 @@ def update_flops(
       tokens: length of each.
       shared: first tokens that `members` sequences at a time process together.
       members: sequences that do so; all but one of them are spared those tokens and the pairs among them.
+      trains_all: whether matrices have gradients; adapters, which are small, are not counted.
     """
     spared = 1 - 1 / members
-    products = 2 * BACKWARD_AND_FORWARD * matrix_parameters(model) * (tokens - spared * shared)
+    passes = BACKWARD_AND_FORWARD if trains_all else BACKWARD_AND_FORWARD - 1
+    products = 2 * passes * matrix_parameters(model) * (tokens - spared * shared)
     features = model.layers * model.heads * model.head_width
     pairs = tokens * (tokens + 1) - spared * shared * (shared + 1)
     return sequences * (products + 2 * BACKWARD_AND_FORWARD * pairs * features)

@@ -9,6 +9,7 @@ with one line and code 2. Nothing is allocated and no data is read.
 
 import dataclasses
 import functools
+import math
 import pathlib
 import typing
 
@@ -24,11 +25,11 @@ from optimrl_jax.grpo import loop
 from optimrl_jax.jobs.command_line import Job
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.user_code import names_function
-from optimrl_jax.model import decoder
+from optimrl_jax.model import adapters, decoder
 from optimrl_jax.planning import cost_model, targets
 from optimrl_jax.planning.compiled_program import read_program
 from optimrl_jax.rollout import groups as groups_lib
-from optimrl_jax.settings import ModelSettings, Network, Settings
+from optimrl_jax.settings import LoraSettings, ModelSettings, Network, Settings
 from optimrl_jax.training import objectives, trainer, workdir
 
 GIB = 2**30
@@ -50,6 +51,7 @@ class Update:
       shared: first tokens that `members` sequences at a time process together.
       members: sequences that do so.
       samples_here: whether the learner's devices also sample, in turns.
+      lora: adapters that are trained in place of all weights, where its rank is not 0.
     """
 
     title: str
@@ -63,6 +65,19 @@ class Update:
     shared: int = 0
     members: int = 1
     samples_here: bool = False
+    lora: LoraSettings = LoraSettings()
+
+    def loss(self, model: Network) -> trainer.Loss:
+        """Return the loss that the update differentiates: of (trained, rows), or of (adapters, rows, base)."""
+        objective = self.objective(model)
+        return adapters.adapted_loss(objective, self.lora) if self.lora.rank else objective
+
+    def weights(self, model: Network) -> tuple[decoder.Params, ...]:
+        """Return the shapes of what is trained, and of what lies beside it unchanged, if anything does."""
+        params = decoder.abstract_params(model)
+        if not self.lora.rank:
+            return (params,)
+        return adapters.abstract_adapters(model, self.lora), adapters.frozen_base(params, model)
 
 
 def plan_sft(settings: Settings) -> Update:
@@ -82,6 +97,7 @@ def plan_sft(settings: Settings) -> Update:
         recipe.batch_tokens if recipe.mix and recipe.batch_tokens else recipe.batch * longest,
         corpus.sft_microbatches(settings),
         is_budget=bool(recipe.mix and recipe.batch_tokens),
+        lora=settings.lora,
     )
 
 
@@ -104,7 +120,8 @@ def plan_grpo(settings: Settings) -> Update:
         groups_lib.max_microbatches(settings.grpo, data),
         shared=shared,
         members=members,
-        samples_here=settings.actors.count == 0,
+        samples_here=settings.actors.count == 0 and not settings.grpo.sampler,
+        lora=settings.lora,
     )
 
 
@@ -141,26 +158,33 @@ def update_costs(planned: Update, settings: Settings) -> tuple[list[cost_model.P
     data, device, model = settings.data, settings.device, settings.network
     target = targets.TARGETS[device.target]
     mesh = sharding.build_abstract_mesh(settings.mesh, micro_rows=data.micro_rows)
-    state = cost_model.placed_state(decoder.abstract_params(model), planned.optimizer, mesh=mesh)
+    state, *frozen = _placed_weights(planned, model, mesh=mesh)
     batch = cost_model.placed_batch(planned.per_token, data, microbatches=planned.microbatches, mesh=mesh)
     if targets.has_compiler(device.target):
         parts = compile_update(planned, settings)
     else:
-        lower_update(planned, state, batch, mesh=mesh, model=model)
-        parts = _traced_bytes(planned, state, batch, settings=settings)
+        lower_update(planned, state, batch, *frozen, mesh=mesh, model=model)
+        parts = _traced_bytes(planned, state, batch, *frozen, settings=settings)
     parts |= cost_model.sampler_bytes(settings) if planned.samples_here else {}
     total = sum(parts[name] for name in parts if name.endswith("_bytes") and not name.startswith("sent_"))
-    count = sum(leaf.size for leaf in jax.tree.leaves(state.params))
+    trained = sum(leaf.size for leaf in jax.tree.leaves(state.params))
+    lines = [line for tree in (*frozen, state.params) for line in cost_model.parameter_lines(tree)]
     typical = planned.longest * device.length_share
     # A budget of tokens is used up whatever the lengths are.
     tokens = planned.tokens * (1.0 if planned.is_budget else device.length_share)
     shared = planned.shared * device.length_share
     flops = cost_model.update_flops(
-        model, sequences=tokens / typical, tokens=typical, shared=shared, members=planned.members
+        model,
+        sequences=tokens / typical,
+        tokens=typical,
+        shared=shared,
+        members=planned.members,
+        trains_all=not frozen,
     )
-    return cost_model.parameter_lines(state.params), {
+    return lines, {
         "devices": mesh.size,
-        "parameters": count,
+        "parameters": sum(math.prod(line.shape) for line in lines),
+        "trained_parameters": trained,
         **parts,
         "total_bytes": total,
         "memory_share": total / target.memory_bytes,
@@ -188,9 +212,9 @@ def compile_update(planned: Update, settings: Settings) -> dict[str, float]:
       UserError: if the target has no slice of that many devices, or its compiler refuses or tells no memory.
     """
     mesh = targets.absent_mesh(settings.device.target, settings.mesh)
-    state = cost_model.placed_state(decoder.abstract_params(settings.network), planned.optimizer, mesh=mesh)
+    state, *frozen = _placed_weights(planned, settings.network, mesh=mesh)
     batch = cost_model.placed_batch(planned.per_token, settings.data, microbatches=planned.microbatches, mesh=mesh)
-    compiled = lower_update(planned, state, batch, mesh=mesh, model=settings.network).compile()
+    compiled = lower_update(planned, state, batch, *frozen, mesh=mesh, model=settings.network).compile()
     memory, program = compiled.memory_analysis(), read_program(compiled.as_text() or "")
     if memory is None:
         raise UserError(f"device.target = {settings.device.target!r}: its compiler tells no memory")
@@ -205,13 +229,28 @@ def compile_update(planned: Update, settings: Settings) -> dict[str, float]:
     }
 
 
+def _placed_weights(planned: Update, model: Network, *, mesh: sharding.AnyMesh) -> tuple[typing.Any, ...]:
+    """Describe the training state, and the frozen weights where there are any, on their places."""
+    trained, *frozen = planned.weights(model)
+    state = cost_model.placed_state(trained, planned.optimizer, mesh=mesh)
+    return state, *(cost_model.placed_params(tree, mesh=mesh) for tree in frozen)
+
+
 def _traced_bytes(
-    planned: Update, state: trainer.TrainState, batch: packing.Packed, *, settings: Settings
+    planned: Update,
+    state: trainer.TrainState,
+    batch: packing.Packed,
+    *frozen: decoder.Params,
+    settings: Settings,
 ) -> dict[str, float]:
-    kept, largest = cost_model.activation_bytes(planned.objective, planned.per_token, settings=settings)
+    local = cost_model.local_model(settings.network, settings.mesh)
+    kept, largest = cost_model.activation_bytes(
+        planned.loss(local), planned.weights(local), planned.per_token, settings=settings
+    )
     params = cost_model.device_bytes(state.params)
     return {
         "parameter_bytes": params,
+        **({"frozen_parameter_bytes": cost_model.device_bytes(frozen)} if frozen else {}),
         "moment_bytes": cost_model.device_bytes(state.optimizer),
         # The sum over microbatches, and the gradient of the one at hand.
         "gradient_bytes": 2 * params,
@@ -222,14 +261,21 @@ def _traced_bytes(
 
 
 def lower_update(
-    planned: Update, state: trainer.TrainState, batch: packing.Packed, *, mesh: sharding.AnyMesh, model: Network
+    planned: Update,
+    state: trainer.TrainState,
+    batch: packing.Packed,
+    *frozen: decoder.Params,
+    mesh: sharding.AnyMesh,
+    model: Network,
 ) -> jax.stages.Lowered:
     """Lower the very update that a run compiles, from shapes on a mesh whose devices need not be there."""
-    placed = jax.tree.map(lambda leaf: leaf.sharding, state)
-    compiled = trainer.compile_update(mesh, placed, loss=planned.objective(model), optimizer=planned.optimizer)
+    placed, *frozen_places = jax.tree.map(lambda leaf: leaf.sharding, (state, *frozen))
+    compiled = trainer.compile_update(
+        mesh, placed, *frozen_places, loss=planned.loss(model), optimizer=planned.optimizer
+    )
     whole = sharding.replicated(mesh)
     used, normalizer = (jax.ShapeDtypeStruct((), kind, sharding=whole) for kind in (jnp.int32, jnp.float32))
-    traced = compiled.trace(state, batch, used, normalizer)
+    traced = compiled.trace(state, batch, used, normalizer, *frozen)
     # A concrete mesh of absent devices brings its own compiler's platform; an abstract mesh needs one, and any will do.
     return traced.lower() if isinstance(mesh, jax.sharding.Mesh) else traced.lower(lowering_platforms=("cuda",))
 

@@ -5,14 +5,18 @@ import json
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from optimrl_jax import export
 from optimrl_jax.data import prompts
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.jobs.command_line import run_command
+from optimrl_jax.model import adapters
 from optimrl_jax.model.pretrained import published
-from optimrl_jax.training import checkpoints, workdir
+from optimrl_jax.settings import LoraSettings
+from optimrl_jax.training import adaptation, checkpoints, workdir
 from tests.optimrl_jax.grpo.stored import POLICY
+from tests.optimrl_jax.model import tiny
 
 
 @pytest.fixture
@@ -90,3 +94,58 @@ def test_weights_are_never_overwritten(job, capsys):
     output = exported(job, "")
     assert run_command(export.main, [f"--workdir={job}", f"--output={output}"], name="export") == 2
     assert "expected a directory without weights" in capsys.readouterr().err
+
+
+LORA = LoraSettings(rank=2, alpha=6.0, targets=("query", "output", "down"))
+
+
+@pytest.fixture
+def adapted_job(tmp_path, job):
+    path = tmp_path / "adapted"
+    path.mkdir()
+    workdir.write_model(path, POLICY.settings)
+    POLICY.tokenizer.save(path)
+    fresh = adapters.initial_adapters(POLICY.settings, LORA, jax.random.key(0))
+    tree = jax.tree.map(lambda x: x + 0.1, fresh)
+    saved = checkpoints.Checkpoints(path)
+    saved.save(4, {"params": tree}, {})
+    saved.close()
+    adaptation.write_base(path, LORA, str(job), 3, POLICY.params)
+    return path, tree
+
+
+def test_adapters_are_exported_merged(adapted_job):
+    path, tree = adapted_job
+    found = published.load_published(str(exported(path, ""))).params
+    expected = adapters.merge_adapters(POLICY.params, tree, LORA)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), found, expected)
+    row = np.random.default_rng(0).integers(0, POLICY.settings.vocabulary, 12)
+    added = adapters.add_adapters(POLICY.params, tree, LORA)
+    scores = [tiny.log_probs(params, POLICY.settings, row) for params in (found, added)]
+    np.testing.assert_allclose(*scores, atol=1e-4)
+
+
+def test_adapters_alone_are_what_peft_multiplies(adapted_job):
+    path, tree = adapted_job
+    output = exported(path, "", "--adapters")
+    config = json.loads((output / "adapter_config.json").read_text())
+    assert (config["r"], config["lora_alpha"], config["peft_type"]) == (2, 6.0, "LORA")
+    assert config["target_modules"] == ["q_proj", "o_proj", "down_proj"]
+    tensors = safetensors.numpy.load_file(output / "adapter_model.safetensors")
+    assert len(tensors) == 2 * 3 * POLICY.settings.layers
+    merged = adapters.merge_adapters(POLICY.params, tree, LORA)
+    for name, module in (
+        ("query", "self_attn.q_proj"),
+        ("output", "self_attn.o_proj"),
+    ):
+        key = f"base_model.model.model.layers.1.{module}.lora_"
+        change = config["lora_alpha"] / config["r"] * tensors[f"{key}B.weight"] @ tensors[f"{key}A.weight"]
+        both = [np.asarray(params["layers"]["attention"][name][1]) for params in (merged, POLICY.params)]
+        inputs = tensors[f"{key}A.weight"].shape[1]
+        np.testing.assert_allclose(change.T, (both[0] - both[1]).reshape(inputs, -1), atol=1e-5)
+
+
+def test_a_job_without_adapters_has_none_to_export(job, capsys):
+    flags = [f"--workdir={job}", f"--output={job.parent / 'out'}", "--adapters"]
+    assert run_command(export.main, flags, name="export") == 2
+    assert "expected a job with adapters (lora.rank) for --adapters" in capsys.readouterr().err

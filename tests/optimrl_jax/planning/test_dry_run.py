@@ -23,7 +23,9 @@ OWN: Settings = dataclasses.replace(SETTINGS, model=tiny.SETTINGS, mesh=MeshSett
 
 
 def activations(own):
-    return cost_model.activation_bytes(lambda model: loop.objective(model, own.grpo), PER_TOKEN, settings=own)
+    local = cost_model.local_model(own.network, own.mesh)
+    weights = (decoder.abstract_params(local),)
+    return cost_model.activation_bytes(loop.objective(local, own.grpo), weights, PER_TOKEN, settings=own)
 
 
 def test_bytes_of_the_state_are_those_that_eight_devices_would_hold():
