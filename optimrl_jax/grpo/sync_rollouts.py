@@ -1,4 +1,4 @@
-"""Edge: the synchronous rollout source: actor and learner take turns in one thread, and share the devices of the process."""
+"""Edge: the synchronous rollout source: actor and learner take turns in one thread, on the devices of the process."""
 
 import typing
 

@@ -46,6 +46,8 @@ class EngineClient:
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
         self._url = url.rstrip("/")
+        # It would log a line for every request.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
         key = os.environ.get(KEY_VARIABLE, "")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http = httpx.Client(timeout=httpx.Timeout(timeout_s, connect=10.0), headers=headers)
