@@ -89,6 +89,12 @@ def build_trainer(
     return build(first, base, loss=adapters.adapted_loss(loss, settings.lora))
 
 
+def require_start(lora: LoraSettings, source: str) -> None:
+    """Raise UserError where adapters would have no weights to lie beside."""
+    if lora.rank and not source:
+        raise UserError(f"lora.rank = {lora.rank}: expected sft.init_from, the weights beside the adapters")
+
+
 def merge_on_devices(trainer: Trainer, lora: LoraSettings) -> ToPolicy | None:
     """Return a function from trained adapters to the weights of the policy, on the mesh; None where all are trained."""
     if not lora.rank:

@@ -65,14 +65,14 @@ def test_completions_carry_the_probabilities_of_the_weights_that_were_pushed():
 
 
 def test_weights_that_an_engine_has_lost_are_pushed_to_it_again(caplog):
-    engine = sampler("", engine=ENGINE)
-    for _ in range(2):
-        # A new server on a new port stands for one that was restarted: it has weights of version 0.
-        with served(dataclasses.replace(POLICY, params=jax.tree.map(np.zeros_like, POLICY.params))) as url:
-            engine._url = url
-            done, version = engine.complete(POLICY, 3, PROMPTS, 2, keys=KEYS)
-        assert version == 3
-        assert_of_policy(done, POLICY.params)
+    with served() as url:
+        engine = sampler(url, engine=ENGINE)
+        engine.complete(POLICY, 3, PROMPTS[:1], 1, keys=KEYS[:1])
+        # As after a restart: weights of its own, which are of version 0.
+        push_weights(url, POLICY.settings, jax.tree.map(np.zeros_like, POLICY.params), 0)
+        done, version = engine.complete(POLICY, 3, PROMPTS, 2, keys=KEYS)
+    assert version == 3
+    assert_of_policy(done, POLICY.params)
     assert [record.getMessage().split("/v1: ")[1] for record in caplog.records if "again" in record.getMessage()] == [
         "answered with weights of version 0, expected 3: pushing them again"
     ]

@@ -7,7 +7,6 @@ import jax
 import numpy as np
 import pytest
 
-from optimrl_jax import sft
 from optimrl_jax.grpo.loop import Learner
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model import adapters
@@ -115,6 +114,8 @@ def test_adapters_beside_other_weights_are_refused(tmp_path, base, tree):
         adaptation.write_base(path, LORA, str(base), 6, other["params"])
 
 
-def test_adapters_need_weights_to_start_from(tmp_path):
+def test_adapters_need_weights_to_start_from():
     with pytest.raises(UserError, match=r"lora.rank = 2: expected sft.init_from"):
-        sft._start(tmp_path, ADAPTED)
+        adaptation.require_start(LORA, "")
+    adaptation.require_start(LORA, "weights")
+    adaptation.require_start(LoraSettings(), "")
