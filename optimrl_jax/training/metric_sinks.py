@@ -17,9 +17,6 @@ import typing
 import uuid
 from collections.abc import Callable, Mapping
 
-import jax
-import tensorboardX
-
 from optimrl_jax.jobs import files, user_code
 from optimrl_jax.jobs.checked_fields import did_you_mean, flatten, thaw
 from optimrl_jax.jobs.errors import UserError
@@ -71,10 +68,9 @@ SinkOpener = Callable[[pathlib.Path, int], list[MetricSink]]
 
 class _TensorBoard:
     def __init__(self, run: MetricsRun) -> None:
+        writer = importlib.import_module("tensorboardX").SummaryWriter
         # Unbounded: TensorBoard's writer thread dies on a full disk, and a full queue would then block `write`.
-        self._board = tensorboardX.SummaryWriter(
-            str(run.directory / "tensorboard"), purge_step=run.first_step, max_queue=0
-        )
+        self._board = writer(str(run.directory / "tensorboard"), purge_step=run.first_step, max_queue=0)
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
@@ -107,7 +103,7 @@ class _MlFlow:
     def __init__(self, run: MetricsRun) -> None:
         mlflow: typing.Any = importlib.import_module("mlflow")
         self._metric = mlflow.entities.Metric
-        address = os.environ.get("MLFLOW_TRACKING_URI", str(run.directory / "mlflow"))
+        address = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{run.directory.resolve() / 'mlflow.db'}")
         self._client = mlflow.MlflowClient(tracking_uri=address)
         self._id = run.stored_id("mlflow", lambda: self._begun(run, mlflow.entities.Param))
 
@@ -210,7 +206,7 @@ def no_sinks(directory: pathlib.Path, first_step: int) -> list[MetricSink]:
 
 
 def open_sinks(settings: MetricsSettings, run: MetricsRun) -> list[MetricSink]:
-    """Open the sinks of a job; of several processes all have TensorBoard, and the first alone has the others.
+    """Open the sinks of a job.
 
     Args:
       settings: which sinks; `check_sinks` has accepted them.
@@ -221,8 +217,6 @@ def open_sinks(settings: MetricsSettings, run: MetricsRun) -> list[MetricSink]:
     """
     opened: list[MetricSink] = []
     for name in settings.sinks:
-        if jax.process_index() and name != "tensorboard":
-            continue
         own = user_code.names_function(name)
         opens = user_code.load_function(name, "metrics.sinks") if own else SINKS[name]
         try:
@@ -236,10 +230,15 @@ def open_sinks(settings: MetricsSettings, run: MetricsRun) -> list[MetricSink]:
 def sink_opener(settings: Settings) -> SinkOpener:
     """Return what opens the sinks of a job once it is known where and at which step it goes on.
 
+    Of several processes each has TensorBoard files of its own, and the first alone has the other sinks.
+
     Args:
       settings: those of the job; `check_sinks` has accepted its sinks.
     """
     metrics, every = settings.metrics, flatten(thaw(settings))
+    if settings.processes.index:
+        own = tuple(name for name in metrics.sinks if name == "tensorboard")
+        metrics = dataclasses.replace(metrics, sinks=own)
 
     def opens(directory: pathlib.Path, first_step: int) -> list[MetricSink]:
         name = metrics.name or "/".join(directory.resolve().parts[-2:])

@@ -48,12 +48,12 @@ def run_script(python: pathlib.Path, script: pathlib.Path, *arguments: str, limi
     return done.stdout
 
 
-def run_module(python: pathlib.Path, module: str, *, limit_s: float = 900) -> str:
+def run_module(python: pathlib.Path, module: str, *arguments: str, limit_s: float = 900) -> str:
     """Run a module of ours in an environment that has what we need and return what it printed; fail with its errors."""
     ours = ("PYTHON", "JAX_", "XLA_")
     variables = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     variables |= {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
-    command = [str(python), "-m", module]
+    command = [str(python), "-m", module, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False, env=variables)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout

@@ -5,12 +5,11 @@ import json
 import logging
 import sys
 
-import jax
 import pytest
 
 from optimrl_jax.jobs import user_code
 from optimrl_jax.jobs.errors import UserError
-from optimrl_jax.settings import MetricsSettings, Settings
+from optimrl_jax.settings import MetricsSettings, ProcessSettings, Settings
 from optimrl_jax.training import metric_sinks
 from optimrl_jax.training.workdir import MetricsWriter
 
@@ -89,10 +88,11 @@ def stand_in(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def write(directory, *sinks, first_step=0, steps=2):
+def write(directory, *sinks, first_step=0, steps=2, process=0):
     metrics = MetricsSettings(sinks=sinks, project="p", name="n")
     metric_sinks.check_sinks(metrics)
-    opened = metric_sinks.sink_opener(Settings(metrics=metrics))
+    processes = ProcessSettings(count=process + 1, index=process)
+    opened = metric_sinks.sink_opener(Settings(metrics=metrics, processes=processes))
     writer = MetricsWriter(directory, first_step=first_step, open_sinks=opened)
     for step in range(first_step, first_step + steps):
         writer.write(step, {"loss": step / 2})
@@ -123,7 +123,7 @@ def test_mlflow_gets_settings_once_and_figures_of_every_step(tmp_path, stand_in)
     write(tmp_path, "mlflow")
     write(tmp_path, "mlflow", first_step=2, steps=1)
     assert [entry for entry in asked if entry[0] in ("experiment", "run")] == [("experiment", "p"), ("run", "7", "n")]
-    assert {entry[1] for entry in asked if entry[0] == "client"} == {str(tmp_path / "mlflow")}
+    assert {entry[1] for entry in asked if entry[0] == "client"} == {f"sqlite:///{tmp_path / 'mlflow.db'}"}
     batches = [entry for entry in asked if entry[0] == "batch"]
     assert [metrics for *_, metrics, params in batches if metrics] == [[("loss", n / 2, n)] for n in range(3)]
     params = dict(pair for *_, params in batches for pair in params)
@@ -166,10 +166,9 @@ def test_tensorboard_has_files_without_being_asked_for(tmp_path):
     assert list((tmp_path / "tensorboard").glob("events.out.*"))
 
 
-def test_of_several_processes_the_first_alone_has_a_run_elsewhere(tmp_path, stand_in, monkeypatch):
+def test_of_several_processes_the_first_alone_has_a_run_elsewhere(tmp_path, stand_in):
     asked = stand_in("wandb").asked
-    monkeypatch.setattr(jax, "process_index", lambda: 1)
-    write(tmp_path, "tensorboard", "wandb")
+    write(tmp_path, "tensorboard", "wandb", process=1)
     assert not asked
     assert (tmp_path / "tensorboard").is_dir()
 
