@@ -23,23 +23,20 @@ from beam_pipelines.dmc_optim import features
 from beam_pipelines.dmc_optim import splits as split_rules
 from beam_pipelines.options import LOCAL_ADDRESS, BuildOptions, sandbox_address
 from beam_pipelines.records import Problem, Rejection
-from beam_pipelines.report import card, console, costs, manifest, stage_table, survival
-from beam_pipelines.runners import beam_runs, build_lock, host_check, progress
+from beam_pipelines.remote_files import reachable_path
+from beam_pipelines.report import card, console, costs, manifest, stage_table, survival, trace_files
+from beam_pipelines.report.trace_files import REVIEWS, TRACES
+from beam_pipelines.runners import beam_runs, host_check, outputs, progress
 from beam_pipelines.stages import filterability, tests_only
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.errors import require
 from optimrl_jax.jobs.files import write_json
-from optimrl_jax.jobs.user_paths import writable_directory
 
 COMPLETE = "COMPLETE"
 # A large source is looked at for so long, seconds, before a build begins.
 SURVIVAL_PATIENCE_S = 20.0
-STORE = "executions.sqlite"
 UNTIL = "until"
-TRACES = "traces.jsonl"
-REVIEWS = "reviews.jsonl"
-WORK = "work"
 # The embedded corpus is small, and its statements differ in a few words on purpose: only equal ones are duplicates.
 MINI_DEFAULTS = {"calls": 3, "similar": 1.0}
 # Options that change where and how fast a dataset is built, but not what is in it.
@@ -57,16 +54,23 @@ def main(arguments: Sequence[str]) -> None:
         which no problem survives.
     """
     options, beam_arguments = parse_options(arguments)
-    output = writable_directory(options.output, "--output")
-    with build_lock.locked_directory(output):
+    for field in ("input", "work", "generators"):
+        reachable_path(getattr(options, field), f"--{field}")
+    with outputs.open_output(options.output) as output:
         inputs = manifest.hash_inputs(options)
-        if is_complete(output, options, inputs=inputs):
-            print(f"{output}: this dataset is already complete", file=sys.stderr)
+        if is_complete(output.target, options, inputs=inputs):
+            print(f"{options.output}: this dataset is already complete", file=sys.stderr)
             return
-        build(options, beam_arguments, inputs=inputs)
+        build(options, beam_arguments, inputs=inputs, output=output)
 
 
-def build(options: BuildOptions, beam_arguments: Sequence[str], *, inputs: Mapping[str, str]) -> None:
+def build(
+    options: BuildOptions,
+    beam_arguments: Sequence[str],
+    *,
+    inputs: Mapping[str, str],
+    output: outputs.OutputDirectory,
+) -> None:
     """Build the dataset in an output directory whose lock the caller holds.
 
     With `until`, the records are moved to `OUTPUT/until/STAGE` and no dataset is written.
@@ -75,19 +79,20 @@ def build(options: BuildOptions, beam_arguments: Sequence[str], *, inputs: Mappi
       options: what to build.
       beam_arguments: flags of Apache Beam.
       inputs: SHA-256 of every input file by name, as `manifest.hash_inputs` returns it.
+      output: where to write.
 
     Raises:
       UserError: no problem survived all stages; traces and summary are written all the same.
       RuntimeError: the runner lost records.
     """
     start = time.monotonic()
-    output = pathlib.Path(options.output)
     load = host_check.host_load()
     if load["is_busy"]:
         print(f"this host is busy ({load['load_share']:.0%} of its cores): durations will be noisy", file=sys.stderr)
-    work = epath.Path(options.work or output.resolve() / WORK) / identity_of(options, inputs)
-    write_json(output / "options.json", dataclasses.asdict(options))
-    stages, expected_records = run_pipeline(options, beam_arguments, work=work)
+    work = (epath.Path(options.work) if options.work else output.work) / identity_of(options, inputs)
+    write_json(output.local / "options.json", dataclasses.asdict(options))
+    sandbox = pipeline.sandbox_connection(options, store=output.store, checkpoints=str(work / pipeline.CHECKPOINTS))
+    stages, expected_records = run_pipeline(options, beam_arguments, work=work, sandbox=sandbox)
     storage.reject_repeated(work / pipeline.RECORDS)
     records = [_without_bulk(record) for record in storage.read_records(work / pipeline.RECORDS)]
     require_all(records, expected_records)
@@ -97,26 +102,47 @@ def build(options: BuildOptions, beam_arguments: Sequence[str], *, inputs: Mappi
     console.print_stage_table(rows, has_paper=options.source == stage_table.PAPER_SOURCE)
     console.print_rejected_records([one for one in rejected if one.stage == "read"])
     if options.until:
-        stopped = storage.move_records(work / pipeline.RECORDS, epath.Path(output) / UNTIL / options.until)
+        stopped = storage.move_records(work / pipeline.RECORDS, output.target / UNTIL / options.until)
         print(f"stopped after {options.until}: {len(kept)} problems in {stopped}")
         return
     splits = decide_splits(options, kept)
-    _write_traces(output / TRACES, records, splits=splits)
-    _write_reviews(output / REVIEWS, records)
     spent = costs.total_spent(record.trace for record in records)
     summary: dict[str, object] = {"stages": [dataclasses.asdict(row) for row in rows], "sandbox": spent}
     if kept:
-        summary |= finish_dataset(options, records, splits=splits, work=work, inputs=inputs, host=load)
+        summary |= finish_dataset(
+            options, records, splits=splits, work=work, inputs=inputs, host=load, output=output.local, sandbox=sandbox
+        )
     wall_s = round(time.monotonic() - start, 3)
-    write_json(output / "summary.json", {"wall_s": wall_s} | summary)
+    write_records_of_build(output, records, splits=splits, summary={"wall_s": wall_s} | summary)
     require(
         bool(kept), "--input", options.input, f"at least one problem that survives all stages, found none ({TRACES})"
     )
     # In a directory that was named, builds of other options may have records of their own.
     (work if options.work else work.parent).rmtree()
-    (output / COMPLETE).write_text("complete\n")
+    (output.target / COMPLETE).write_text("complete\n")
     sizes = ", ".join(f"{name} {count}" for name, count in Counter(splits.values()).items())
     print(f"dataset: {sizes}; {wall_s:.1f} s, of which {spent['waited_s']:.1f} s in the sandbox")
+
+
+def write_records_of_build(
+    output: outputs.OutputDirectory,
+    records: Sequence[Problem | Rejection],
+    *,
+    splits: Mapping[str, str],
+    summary: Mapping[str, object],
+) -> None:
+    """Write traces, reviews and summary, and publish everything that was written.
+
+    Args:
+      output: where to write.
+      records: all records without their bulk.
+      splits: problem id -> split.
+      summary: what `summary.json` says.
+    """
+    trace_files.write_traces(output.local / TRACES, records, splits=splits)
+    trace_files.write_reviews(output.local / REVIEWS, records)
+    write_json(output.local / "summary.json", summary)
+    output.publish()
 
 
 def finish_dataset(
@@ -127,6 +153,8 @@ def finish_dataset(
     work: epath.Path,
     inputs: Mapping[str, str],
     host: Mapping[str, float],
+    output: pathlib.Path,
+    sandbox: sandbox_session.Connection,
 ) -> dict[str, object]:
     """Write the dataset, its manifest and its card, and return the summary's entries about it.
 
@@ -135,8 +163,9 @@ def finish_dataset(
       records, splits: all records without their bulk, at least one a problem; problem id -> split.
       work: directory above that of the complete records.
       host: its load before the build.
+      output: directory of this host.
+      sandbox: times some references again.
     """
-    output = pathlib.Path(options.output)
     kept = [record for record in records if isinstance(record, Problem)]
     about = dmc_optim.AboutDataset(options.name, options.version, card.license_of(options), options.homepage)
     records_directory = work / pipeline.RECORDS
@@ -149,16 +178,9 @@ def finish_dataset(
         pools=pools,
         is_light=options.variant == "light",
     )
-    store = output / STORE
-    cost = costs.measure_cost(
-        costs.total_spent(record.trace for record in records),
-        problems=len(records),
-        workers=options.sandbox_workers,
-        dataset_bytes=dmc_optim.dataset_bytes(directory),
-        store_bytes=store.stat().st_size if store.exists() else 0,
-    )
+    cost = _measure_cost(options, records, dataset=directory, store=output / outputs.STORE)
     counts = dict(sorted(Counter(splits.values()).items()))
-    drift = {} if options.tests_only else _final_drift(options, work)
+    drift = {} if options.tests_only else _final_drift(sandbox, work)
     origin = manifest.build_manifest(
         options,
         splits=counts,
@@ -179,6 +201,18 @@ def finish_dataset(
         "undecided_filterability": undecided,
         "host": dict(host) | drift,
     }
+
+
+def _measure_cost(
+    options: BuildOptions, records: Sequence[Problem | Rejection], *, dataset: pathlib.Path, store: pathlib.Path
+) -> costs.BuildCost:
+    return costs.measure_cost(
+        costs.total_spent(record.trace for record in records),
+        problems=len(records),
+        workers=options.sandbox_workers,
+        dataset_bytes=dmc_optim.dataset_bytes(dataset),
+        store_bytes=store.stat().st_size if store.exists() else 0,
+    )
 
 
 def parse_options(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
@@ -215,7 +249,7 @@ def parse_options(arguments: Sequence[str]) -> tuple[BuildOptions, list[str]]:
     return options, rest
 
 
-def is_complete(output: pathlib.Path, options: BuildOptions, *, inputs: Mapping[str, str]) -> bool:
+def is_complete(output: epath.Path, options: BuildOptions, *, inputs: Mapping[str, str]) -> bool:
     """Tell whether the same build of the same inputs has already finished in this directory.
 
     Options that change only where and how fast a dataset is built (FREE_OPTIONS) may differ.
@@ -249,13 +283,16 @@ def identity_of(options: BuildOptions, inputs: Mapping[str, str]) -> str:
     return manifest.hash_text(json.dumps([named, dict(inputs)], sort_keys=True))[:16]
 
 
-def run_pipeline(options: BuildOptions, beam_arguments: Sequence[str], *, work: epath.Path) -> tuple[list[str], int]:
+def run_pipeline(
+    options: BuildOptions, beam_arguments: Sequence[str], *, work: epath.Path, sandbox: sandbox_session.Connection
+) -> tuple[list[str], int]:
     """Run the pipeline and leave its records in `work`.
 
     Args:
       options: of the build.
       beam_arguments: flags of Apache Beam.
       work: directory of records and checkpoints; records that an earlier run left there are not made again.
+      sandbox: how to reach it.
 
     Returns:
       The names of the stages in order, "read" first, and the number of records that the source holds.
@@ -263,7 +300,6 @@ def run_pipeline(options: BuildOptions, beam_arguments: Sequence[str], *, work: 
     Raises:
       UserError: the source, the sandbox or the runner cannot be used, or the runner stopped early.
     """
-    sandbox = _connection(options, work)
     source = pipeline.SOURCES[options.source](options)
     steps = pipeline.pipeline_stages(options, sandbox)
     if any(step.needs_sandbox for step in steps):
@@ -316,14 +352,8 @@ def decide_splits(options: BuildOptions, kept: Sequence[Problem]) -> dict[str, s
     return splits | split_rules.assign_splits(members, test_share=options.test_share, seed=options.seed)
 
 
-def _connection(options: BuildOptions, work: epath.Path) -> sandbox_session.Connection:
-    store = str((pathlib.Path(options.output) / STORE).resolve())
-    return pipeline.sandbox_connection(options, store=store, checkpoints=str(work / pipeline.CHECKPOINTS))
-
-
-def _final_drift(options: BuildOptions, work: epath.Path) -> dict[str, float]:
+def _final_drift(connection: sandbox_session.Connection, work: epath.Path) -> dict[str, float]:
     """Time a sample of references again, print how far they drifted from what is stored, and return it."""
-    connection = _connection(options, work)
     session = sandbox_session.acquire_session(connection)
     try:
         drift = host_check.measure_drift(storage.read_problems(work / pipeline.RECORDS), session)
@@ -344,28 +374,6 @@ def _without_bulk(record: Problem | Rejection) -> Problem | Rejection:
 def _note(problem: Problem, stage: str, name: str) -> float:
     """Return what a stage noted under a name; 0 where it noted nothing."""
     return next((dict(step.notes).get(name, 0.0) for step in problem.trace if step.stage == stage), 0.0)
-
-
-def _write_traces(path: pathlib.Path, records: Sequence[Problem | Rejection], *, splits: Mapping[str, str]) -> None:
-    """Write one line per problem: what each stage left of it, and its split or why it was rejected."""
-    with path.open("w") as lines:
-        for record in records:
-            trace = [dataclasses.asdict(step) for step in record.trace]
-            if isinstance(record, Problem):
-                line = {"id": record.id, "split": splits[record.id], "trace": trace}
-            else:
-                line = {"id": record.problem_id, "rejected_by": record.stage, "reason": record.reason}
-                line |= {"detail": record.detail, "trace": trace}
-            lines.write(json.dumps(line) + "\n")
-
-
-def _write_reviews(path: pathlib.Path, records: Sequence[Problem | Rejection]) -> None:
-    """Write one line per removed test and changed label, with the verdicts behind it (as in App. B.5, Table 16)."""
-    with path.open("w") as lines:
-        for record in records:
-            name = record.id if isinstance(record, Problem) else record.problem_id
-            for review in record.reviews:
-                lines.write(json.dumps({"problem": name, **dataclasses.asdict(review)}) + "\n")
 
 
 def _is_given(flag: str, arguments: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import tensorflow_datasets as tfds
 
-from beam_pipelines.build_dataset import COMPLETE, REVIEWS, TRACES
+from beam_pipelines.build_dataset import COMPLETE
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import NAME
 from beam_pipelines.report import (
     campaign_export,
@@ -27,6 +27,7 @@ from beam_pipelines.report import (
 )
 from beam_pipelines.report.page import report_page
 from beam_pipelines.report.stage_table import PAPER_SOURCE, StageRow
+from beam_pipelines.report.trace_files import REVIEWS, TRACES
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.errors import UserError, require
 from optimrl_jax.jobs.user_paths import existing_path

@@ -23,10 +23,9 @@ from beam_pipelines.sources import (
     evaluation_sets,
     jsonl,
     live_code_bench,
-    polygon,
-    problem_packages,
 )
 from beam_pipelines.sources.mini import embedded
+from beam_pipelines.sources.packages import icpc, polygon
 from beam_pipelines.sources.reading import ReadSource
 from beam_pipelines.stages import (
     classify,
@@ -55,7 +54,7 @@ SOURCES: dict[str, Source] = {
     "live_code_bench": live_code_bench.read_live_code_bench,
     "codeforces": codeforces.read_codeforces,
     "jsonl": jsonl.read_jsonl,
-    "packages": problem_packages.read_packages,
+    "packages": icpc.read_packages,
     "polygon": polygon.read_polygon,
 }
 RECORDS = "records"

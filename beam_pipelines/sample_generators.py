@@ -30,9 +30,9 @@ from beam_pipelines.generators.harness import CAMPAIGN_METHODS
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.pipeline import SOURCES
 from beam_pipelines.records import Problem
+from beam_pipelines.remote_files import existing_place
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.errors import require
-from optimrl_jax.jobs.user_paths import existing_path
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -100,7 +100,7 @@ def generator_requests(values: argparse.Namespace) -> Iterator[GeneratorRequest]
 def _problems(values: argparse.Namespace) -> Iterator[Problem]:
     """Yield the problems that a build has verified or, without such, those of the source."""
     if values.verified:
-        directory = existing_path(values.verified, "--verified", is_directory=True)
+        directory = existing_place(values.verified, "--verified", is_directory=True)
         yield from storage.read_problems(directory)
         return
     options = BuildOptions(source=values.source, input=values.input, split=values.split, limit=values.limit)

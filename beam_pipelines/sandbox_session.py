@@ -12,7 +12,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 from beam_pipelines import matrices
+from beam_pipelines.answer_files import AnswerFiles
 from beam_pipelines.records import Solution, Test
+from beam_pipelines.remote_files import is_remote
 from sandbox import client as sandbox_client
 from sandbox import protocol
 
@@ -27,7 +29,8 @@ class Connection:
     Attributes:
       address: `local`, `docker`, or the URLs of services.
       workers: programs at the same time.
-      store: file of stored executions; not used by workers that do not see its directory, empty for none.
+      store: of executions: a local file, not used by workers that do not see its directory, or a remote directory of
+        files, which all workers share; empty for none.
       limit_s: cap of one execution, seconds.
       memory_bytes: memory of one execution.
       checkpoints: directory in which stages keep what took them long; empty for none.
@@ -94,6 +97,7 @@ class SandboxSession:
         self._connection = connection
         self._lock = threading.Lock()
         self._shared = _SharedClient(_connect(connection))
+        self._files = AnswerFiles(connection.store) if is_remote(connection.store) else None
         # By thread, because a runner decides several problems at once and each is charged for its own runs alone.
         self._of_thread = threading.local()
         self.measured_under: tuple[tuple[str, str], ...] = ()
@@ -139,26 +143,35 @@ class SandboxSession:
         limits = protocol.Limits(wall_s=self._connection.limit_s, memory_bytes=self._connection.memory_bytes)
         if output_bytes is not None:
             limits = dataclasses.replace(limits, output_bytes=output_bytes)
+        requests = [
+            protocol.RunRequest(
+                program=solution.program,
+                language=solution.language,
+                suite_sha256=suite.sha256,
+                limits=limits,
+                seed=round_index,
+                stops_early=stops_early,
+                returns_output=returns_output,
+            )
+            for solution in solutions
+        ]
         start = time.monotonic()
-        with self._client(sum(len(text) for text in suite.inputs)) as client:
-            sha256 = client.upload(suite)
-            requests = [
-                protocol.RunRequest(
-                    program=solution.program,
-                    language=solution.language,
-                    suite_sha256=sha256,
-                    limits=limits,
-                    seed=round_index,
-                    stops_early=stops_early,
-                    returns_output=returns_output,
-                )
-                for solution in solutions
-            ]
-            answers = client.run_many(requests)
+        answers = self._answer(suite, requests)
         self._count(answers, waited_s=time.monotonic() - start)
         if answers[0].measured_under:
             self.measured_under = tuple(sorted(answers[0].measured_under.items()))
         return _runs(answers, tests=len(tests), solutions=len(solutions))
+
+    def _answer(self, suite: protocol.Suite, requests: Sequence[protocol.RunRequest]) -> list[protocol.RunResult]:
+        """Answer requests on a suite from the files that all workers share, else by the sandbox."""
+        if self._files and (kept := self._files.get(requests)):
+            return kept
+        with self._client(sum(len(text) for text in suite.inputs)) as client:
+            client.upload(suite)
+            answers = client.run_many(requests)
+        if self._files:
+            self._files.put(requests, answers)
+        return answers
 
     def close(self) -> None:
         """End the client and its workers."""
@@ -212,8 +225,9 @@ def _runs(answers: Sequence[protocol.RunResult], *, tests: int, solutions: int) 
 
 def _connect(connection: Connection) -> sandbox_client.Client:
     """Connect a client, without stored executions where the worker cannot see their directory."""
-    # A worker on another host shares no file system with the driver: it goes without stored executions.
-    store = connection.store if connection.store and pathlib.Path(connection.store).parent.is_dir() else None
+    # A worker on another host may share no file system with the driver: it goes without a local store.
+    is_here = not is_remote(connection.store) and pathlib.Path(connection.store).parent.is_dir()
+    store = connection.store if connection.store and is_here else None
     return sandbox_client.connect(connection.address, workers=connection.workers, store=store, reuse="always")
 
 

@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping
 
 from beam_pipelines.records import Generator, Problem
+from beam_pipelines.remote_files import existing_place
 from optimrl_jax.jobs.errors import UserError, require
-from optimrl_jax.jobs.user_paths import existing_path
 
 Generators = Mapping[str, tuple[Generator, ...]]
 
@@ -43,9 +43,9 @@ def read_generators(path: str) -> Generators:
     """
     if not path:
         return {}
-    file = existing_path(path, "--generators")
+    file = existing_place(path, "--generators")
     try:
-        text = file.read_text("utf-8-sig")
+        text = file.read_bytes().decode("utf-8-sig")
         pairs = _lines(text) if file.suffix == ".jsonl" else _object(text)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         expected = "JSON lists of programs by problem, or JSON Lines of problem and program"

@@ -6,11 +6,12 @@ import importlib.metadata
 import pathlib
 import platform
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from etils import epath
 
 from beam_pipelines.options import BuildOptions
+from beam_pipelines.remote_files import files_below
 from beam_pipelines.report import costs
 
 HASHED_BYTES = 1 << 20
@@ -71,20 +72,8 @@ def hash_inputs(options: BuildOptions) -> dict[str, str]:
     hashes = {}
     for name in filter(None, named):
         root = epath.Path(name)
-        hashes |= {str(path): _hash_file(path) for path in _files_below(root)}
+        hashes |= {str(path): _hash_file(path) for path in files_below(root)}
     return hashes
-
-
-def _files_below(path: epath.Path) -> Iterator[epath.Path]:
-    """Yield the files of a directory at any depth, in order.
-
-    By hand, because `epath` knows no recursive patterns: a bucket has none.
-    """
-    if path.is_dir():
-        for child in sorted(path.iterdir()):
-            yield from _files_below(child)
-    elif path.exists():
-        yield path
 
 
 def hash_text(text: str) -> str:

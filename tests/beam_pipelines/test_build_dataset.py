@@ -8,18 +8,20 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import psutil
 import pyarrow.parquet
 import pytest
+from dask import distributed
 
 from beam_pipelines import build_dataset, export_parquet, storage
 from beam_pipelines.runners import beam_runs
 from optimrl_jax.jobs.command_line import run_command
 from optimrl_jax.jobs.errors import UserError
-from tests.beam_pipelines import planted
+from tests.beam_pipelines import layouts, planted
 from tests.beam_pipelines.corpora import read_rows, run_quietly, write_corpus, write_parquet
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -45,9 +47,13 @@ def dataset(corpus, tmp_path_factory):
     return build(corpus, tmp_path_factory.mktemp("built") / "dataset")
 
 
-def without_durations(row):
-    dropped = ("duration_s", "std_s", "robust_cv", "length_r", "measured_under")
-    return {name: np.asarray(value).tolist() for name, value in row.items() if name not in dropped}
+def contents(output):
+    """The rows of a dataset by id, without what was measured."""
+    measured = ("duration_s", "std_s", "robust_cv", "length_r", "measured_under")
+    return {
+        name: {field: np.asarray(value).tolist() for field, value in row.items() if field not in measured}
+        for name, row in read_rows(output).items()
+    }
 
 
 def test_the_dataset_holds_what_survives_and_the_summary_says_why_others_went(dataset):
@@ -157,6 +163,25 @@ def test_code_contests_with_generators_from_a_file_become_a_dataset(tmp_path):
     assert "CC BY 4.0" in (output / "README.md").read_text()
 
 
+def test_a_contest_package_becomes_a_dataset_with_tests_of_a_generator_that_takes_arguments(tmp_path):
+    line = "import random, sys\nn, seed = map(int, sys.argv[1:])\nrandom.seed(seed)\nprint(n)\n"
+    more = {
+        "problem.yaml": "problem_format_version: 2025-09\nname: Sum\n",
+        "submissions/accepted/b/main.py": planted.LIST_SUM,
+        "generators/g.py": None,
+        "generators/line.py": line + "print(*[random.randint(1, 9) for _ in range(n)])\n",
+        "generators/generators.yaml": "data:\n- s: line.py 3 {seed}\n- b: line.py 90 {seed}\n",
+    }
+    layouts.write_files(tmp_path / "in" / "sum", layouts.LATER | more)
+    gates = ("--min_correct=2", "--calls=1", "--repeats=1", "--min_robust_cv=0")
+    run_quietly("--source=packages", f"--input={tmp_path / 'in'}", f"--output={tmp_path / 'out'}", *gates)
+    (row,) = read_rows(tmp_path / "out").values()
+    assert row["reference_id"].tolist() == [b"accepted/a.py", b"accepted/b"]
+    generated = [text.split() for text, kind in zip(row["test_input"], row["test_kind"], strict=True) if kind]
+    assert {int(words[0]) for words in generated} == {3, 90}
+    assert all(len(words) == 1 + int(words[0]) for words in generated)
+
+
 def test_a_parquet_export_holds_the_same(dataset, tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     arguments = [f"--dataset={dataset}", f"--output={tmp_path / 'parquet'}"]
@@ -174,19 +199,31 @@ def test_a_parquet_export_holds_the_same(dataset, tmp_path):
         assert exported[name]["statement"] == row["statement"].decode()
 
 
-RUNNERS = {
-    "several processes": ("--direct_num_workers=2", "--direct_running_mode=multi_processing"),
-    "dask": ("--runner=DaskRunner",),
-}
+def test_several_processes_build_equal_contents_durations_aside(corpus, dataset, tmp_path):
+    flags = ("--direct_num_workers=2", "--direct_running_mode=multi_processing")
+    assert contents(build(corpus, tmp_path / "again", *flags)) == contents(dataset)
 
 
-@pytest.mark.parametrize("flags", RUNNERS.values(), ids=RUNNERS)
-def test_every_runner_builds_equal_contents_durations_aside(corpus, dataset, tmp_path, flags):
-    again = build(corpus, tmp_path / "again", *flags)
-    first, second = read_rows(dataset), read_rows(again)
-    assert {name: without_durations(row) for name, row in first.items()} == {
-        name: without_durations(row) for name, row in second.items()
-    }
+def kill_a_worker(store, killed):
+    """Kills a process of the Dask cluster that a build in this process has started, once some answers are stored."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(answers_of(store)) < 40:
+        time.sleep(0.02)
+    nannies = distributed.default_client().cluster.workers.values()
+    worker = psutil.Process(next(iter(nannies)).pid)
+    worker.kill()
+    killed.append(worker.pid)
+
+
+def test_a_dask_cluster_that_loses_a_worker_builds_equal_contents(corpus, dataset, tmp_path):
+    output, killed = tmp_path / "again", []
+    output.mkdir()
+    killer = threading.Thread(target=kill_a_worker, args=(output / "executions.sqlite", killed))
+    killer.start()
+    build(corpus, output, "--runner=DaskRunner")
+    killer.join()
+    assert killed
+    assert contents(output) == contents(dataset)
 
 
 def answers_of(store):
@@ -203,31 +240,51 @@ def listen_to_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def stopped(corpus, output, *, number):
-    """Starts a build in a process of its own, sends it a signal when some answers are stored; exit code and errors."""
-    command = [
-        sys.executable,
-        "-m",
-        "beam_pipelines.build_dataset",
-        *FLAGS,
-        "--trust_programs",
-        f"--input={corpus}",
-        f"--output={output}",
-    ]
+def command_of(corpus, output):
+    """The command line of a build, for a process of its own."""
+    flags = (*FLAGS, "--trust_programs", f"--input={corpus}", f"--output={output}")
+    return [sys.executable, "-m", "beam_pipelines.build_dataset", *flags]
+
+
+def started(corpus, output):
+    """Starts a build in a process of its own and returns it when some of its answers are stored."""
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=listen_to_interrupts
+        command_of(corpus, output),
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=listen_to_interrupts,
     )
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
         if len(answers_of(output / "executions.sqlite")) >= 40:
             break
         time.sleep(0.02)
+    return process
+
+
+def stopped(corpus, output, *, number):
+    """Starts a build, sends it a signal while it executes; exit code and errors."""
+    process = started(corpus, output)
     workers = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
     error = process.communicate()[1].decode()
     assert not psutil.wait_procs(workers, timeout=10)[1], "programs must not outlive the build"
     assert not (output / "COMPLETE").exists()
     return process.returncode, error
+
+
+def test_a_second_command_on_the_same_output_is_refused_and_harms_nothing(corpus, dataset, tmp_path, capsys):
+    output = tmp_path / "both"
+    first = started(corpus, output)
+    arguments = [*FLAGS, "--trust_programs", f"--input={corpus}", f"--output={output}", "--limit_s=9"]
+    assert run_command(build_dataset.main, arguments, name="build_dataset") == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert f"expected a directory in which no other build runs, found process {first.pid} on " in line
+    first.communicate()
+    assert first.returncode == 0
+    assert json.loads((output / "options.json").read_text())["limit_s"] == 10
+    assert contents(output) == contents(dataset)
 
 
 def test_an_interrupted_build_says_so_and_leaves_no_worker_behind(corpus, tmp_path):
@@ -245,10 +302,7 @@ def test_a_killed_build_goes_on_from_its_store_to_the_same_dataset(corpus, datas
     build(corpus, output)
     after = answers_of(output / "executions.sqlite")
     assert {key: after[key] for key in kept} == kept, "nothing that was stored is executed again"
-    first, second = read_rows(dataset), read_rows(output)
-    assert {name: without_durations(row) for name, row in first.items()} == {
-        name: without_durations(row) for name, row in second.items()
-    }
+    assert contents(output) == contents(dataset)
     assert len(after) == len(answers_of(dataset / "executions.sqlite"))
 
 
@@ -281,10 +335,12 @@ def test_a_build_that_stops_after_a_stage_goes_on_from_what_it_executed(tmp_path
     assert [count.stage for count in problem.trace][-1] == "validate"
     assert len(problem.correct) == len(planted.CORRECT_SUMS)
     assert not (output / "COMPLETE").exists()
+    executed = answers_of(output / "executions.sqlite")
+    assert executed
     run_quietly(*flags, f"--output={output}")
     assert (output / "COMPLETE").exists()
-    summary = json.loads((output / "summary.json").read_text())
-    whole = tmp_path / "whole"
-    run_quietly(*flags, f"--output={whole}")
-    undisturbed = json.loads((whole / "summary.json").read_text())
-    assert summary["splits"] == undisturbed["splits"]
+    after = answers_of(output / "executions.sqlite")
+    assert {key: after[key] for key in executed} == executed, "what the first command measured is not measured again"
+    assert len(after) > len(executed)
+    (row,) = read_rows(output).values()
+    assert row["reference_id"].tolist() == [one.id.encode() for one in problem.correct]

@@ -3,7 +3,7 @@
 import pytest
 
 from beam_pipelines.records import Problem
-from beam_pipelines.sources.package_programs import matches
+from beam_pipelines.sources.packages.programs import matches
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.corpora import read_records
 from tests.beam_pipelines.layouts import LATER, LEGACY, MANIFEST, POLYGON, write_files

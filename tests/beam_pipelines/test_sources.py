@@ -11,6 +11,7 @@ from beam_pipelines import pipeline
 from beam_pipelines.generators import generator_files
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Label, Problem
+from beam_pipelines.sources import evaluation_sets
 from beam_pipelines.sources.reading import tidy_problem
 from beam_pipelines.stages.python2 import is_python2
 from optimrl_jax.jobs.errors import UserError
@@ -113,6 +114,15 @@ def test_code_contests_rows_keep_origins_limits_and_python_solutions(tmp_path):
     assert problem.checker == "code_contests"
 
 
+def test_code_contests_as_a_hub_lays_it_out_is_read_by_its_split(tmp_path):
+    (tmp_path / "data").mkdir()
+    for split in ("train", "valid", "test"):
+        write_parquet(tmp_path / "data" / f"{split}-00000-of-00001.parquet", [planted.problem(split)])
+    (problem,) = read_records("code_contests", input=str(tmp_path), split="valid")
+    assert problem.id == "code_contests/planted/valid"
+    assert len(read_records("code_contests", input=str(tmp_path), split="all")) == 3
+
+
 def test_code_contests_solutions_come_in_the_languages_that_are_asked_for(tmp_path):
     (row,) = code_contests_rows([planted.problem()])
     problem = code_contests(tmp_path, row, languages="cpp")
@@ -142,6 +152,8 @@ def test_code_contests_as_lists_of_records_with_names_of_languages_says_the_same
         ({"input_file": "in.txt"}, "file_io", "input_file = 'in.txt'"),
         ({"solutions": {"language": [3], "solution": [None]}}, "broken_record", "solutions.solution[0] = 'None'"),
         ({"public_tests": {"input": ["1"], "output": [None]}}, "broken_record", "public_tests.output[0] = 'None'"),
+        ({"generated_tests": {"input": [None], "output": ["1"]}}, "broken_record", "generated_tests.input[0] = 'None'"),
+        ({"solutions": {"language": [None], "solution": ["1"]}}, "broken_record", "solutions.language[0] = 'None'"),
         (
             {"public_tests": {"input": ["1"], "output": []}},
             "broken_record",
@@ -245,6 +257,7 @@ def test_line_separators_inside_strings_do_not_cut_json_lines(tmp_path, separato
     path.write_text(json.dumps(problem, ensure_ascii=False) + "\n", encoding="utf-8")
     (record,) = read_records("jsonl", input=str(path))
     assert record.statement == f"a{separator}b"
+    assert list(evaluation_sets.read_evaluation_sets(str(path)).values()) == [f"a{separator}b"]
 
 
 @pytest.mark.real_data

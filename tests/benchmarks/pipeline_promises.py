@@ -11,6 +11,7 @@ import numpy as np
 
 from beam_pipelines import build_dataset, pipeline
 from beam_pipelines.records import Problem
+from beam_pipelines.runners import outputs
 from sandbox.protocol import RunRequest, RunResult, TestResult, Verdict
 from sandbox.service.store import Store
 from tests.beam_pipelines.corpora import read_records, read_rows
@@ -37,7 +38,7 @@ def resumed_executions(root: pathlib.Path) -> int:
     first, second = root / "first", root / "second"
     build_dataset.main([*SMALL_BUILD, f"--output={first}"])
     second.mkdir()
-    shutil.copy(first / build_dataset.STORE, second)
+    shutil.copy(first / outputs.STORE, second)
     before = count_answers(second)
     build_dataset.main([*SMALL_BUILD, f"--output={second}"])
     return count_answers(second) - before
@@ -85,5 +86,5 @@ def contents(output: pathlib.Path) -> dict[str, dict[str, object]]:
 
 def count_answers(output: pathlib.Path) -> int:
     """Answers in the store of an output directory."""
-    with sqlite3.connect(output / build_dataset.STORE) as database:
+    with sqlite3.connect(output / outputs.STORE) as database:
         return database.execute("SELECT COUNT(*) FROM answers").fetchone()[0]

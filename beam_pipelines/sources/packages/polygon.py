@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import Label, Problem, Rejection, Solution, Test, count_stage
+from beam_pipelines.records import Label, Problem, Solution, Test, count_stage
 from beam_pipelines.sources.languages import language_named, select_languages
+from beam_pipelines.sources.packages.folders import read_package_source
 from beam_pipelines.sources.reading import (
     BrokenRecordError,
     ReadSource,
@@ -20,8 +21,6 @@ from beam_pipelines.sources.reading import (
     require_comparison,
 )
 from optimrl_jax.arrays import TestKind
-from optimrl_jax.jobs.errors import require
-from optimrl_jax.jobs.user_paths import existing_path
 
 SOURCE = "polygon"
 MANIFEST = "problem.xml"
@@ -58,22 +57,7 @@ STATEMENT_PARTS = ("legend", "input", "output", "interaction", "notes")
 
 def read_polygon(options: BuildOptions) -> ReadSource:
     """Return the source that reads a Polygon package or a directory of them; raises UserError where there is none."""
-    root = existing_path(options.input, "--input", is_directory=True)
-    packages = [root] if (root / MANIFEST).exists() else sorted(path.parent for path in root.glob(f"*/{MANIFEST}"))
-    require(bool(packages), "--input", options.input, "a Polygon package or a directory of packages")
-    return ReadSource([(str(path),) for path in packages[: options.limit or None]], parse_polygon_block, options)
-
-
-def parse_polygon_block(block: tuple[str], options: BuildOptions) -> Iterator[Problem | Rejection]:
-    """Yield the one record of a package's directory."""
-    package = pathlib.Path(block[0])
-    name = f"{SOURCE}/{package.name}"
-    try:
-        yield problem_from_polygon(package, options)
-    except UnsupportedProblemError as error:
-        yield Rejection(name, "read", error.reason, str(error))
-    except (ValueError, ElementTree.ParseError) as error:
-        yield Rejection(name, "read", "broken_record", " ".join(str(error).split())[:200])
+    return read_package_source(options, SOURCE, problem_from_polygon, manifest=MANIFEST)
 
 
 def problem_from_polygon(package: pathlib.Path, options: BuildOptions) -> Problem:

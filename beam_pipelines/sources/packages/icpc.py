@@ -8,19 +8,18 @@ that are submitted, validators of the package's own) is named and left out.
 import configparser
 import functools
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import yaml
 
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import Problem, Rejection, Test, count_stage
+from beam_pipelines.records import Problem, Test, count_stage
 from beam_pipelines.sources.languages import select_languages
-from beam_pipelines.sources.package_programs import read_generators_of_package, read_submissions
-from beam_pipelines.sources.package_validation import choose_checker, require_judgeable, validator_arguments
+from beam_pipelines.sources.packages.folders import read_package_source
+from beam_pipelines.sources.packages.programs import read_generators_of_package, read_submissions
+from beam_pipelines.sources.packages.validation import choose_checker, require_judgeable, validator_arguments
 from beam_pipelines.sources.reading import BrokenRecordError, ReadSource, UnsupportedProblemError, optional_field
 from optimrl_jax.arrays import TestKind
-from optimrl_jax.jobs.errors import require
-from optimrl_jax.jobs.user_paths import existing_path
 
 SOURCE = "packages"
 MANIFEST = "problem.yaml"
@@ -33,31 +32,7 @@ DEFAULT_MEMORY_MIB = 2048
 
 def read_packages(options: BuildOptions) -> ReadSource:
     """Return the source that reads a problem package or a directory of them; raises UserError where there is none."""
-    root = existing_path(options.input, "--input", is_directory=True)
-    packages = [root] if (root / MANIFEST).exists() else sorted(path.parent for path in root.glob(f"*/{MANIFEST}"))
-    require(bool(packages), "--input", options.input, "a problem package or a directory of packages")
-    return ReadSource([(str(path),) for path in packages[: options.limit or None]], parse_package_block, options)
-
-
-def parse_package_block(block: tuple[str], options: BuildOptions) -> Iterator[Problem | Rejection]:
-    """Yield the one record of a package's directory."""
-    yield parse_package(pathlib.Path(block[0]), options)
-
-
-def parse_package(package: pathlib.Path, options: BuildOptions) -> Problem | Rejection:
-    """Make a problem of a package's directory, or a rejection that says why it is none.
-
-    Args:
-      package: holds `problem.yaml`.
-      options: `languages` and `special_judges` count.
-    """
-    name = f"{SOURCE}/{package.name}"
-    try:
-        return problem_from_package(package, options)
-    except UnsupportedProblemError as error:
-        return Rejection(name, "read", error.reason, str(error))
-    except (ValueError, yaml.YAMLError, configparser.Error, RecursionError) as error:
-        return Rejection(name, "read", "broken_record", " ".join(str(error).split())[:200])
+    return read_package_source(options, SOURCE, problem_from_package, manifest=MANIFEST)
 
 
 def problem_from_package(package: pathlib.Path, options: BuildOptions) -> Problem:
