@@ -142,6 +142,7 @@ class Problem:
       trace: what each stage left, in order.
       key: place of the record in its source; empty for problems made by hand.
       reviews: decisions that a person may want to look at.
+      tags: the source's words for what the problem is about.
     """
 
     id: str
@@ -166,6 +167,7 @@ class Problem:
     trace: tuple[StageCount, ...] = ()
     key: str = ""
     reviews: tuple[ReviewCase, ...] = ()
+    tags: tuple[str, ...] = ()
 
     @property
     def executed(self) -> Executions:

@@ -41,6 +41,7 @@ def record_from_json(text: str) -> Problem | Rejection:
     value["solutions"] = tuple(Solution(**{**one, "label": Label(one["label"])}) for one in value["solutions"])
     value["tests"] = tuple(Test(**one) for one in value["tests"])
     value["generators"] = tuple(_made(Generator, one, commands=tuple(one["commands"])) for one in value["generators"])
+    value["tags"] = tuple(value["tags"])
     value["timings"] = _matrices(Timings, value["timings"])
     value["executions"] = _matrices(Executions, value["executions"])
     value["measured_under"] = _pairs(value["measured_under"])

@@ -19,6 +19,7 @@ from beam_pipelines.sources.reading import (
     optional_field,
     read_row_source,
     required_field,
+    tags_field,
 )
 from optimrl_jax.arrays import TestKind
 
@@ -71,6 +72,7 @@ def _problem(problem_id: str, row: Mapping[str, object], *, source: str) -> Prob
         time_limit_s=_first_number(row.get("time_limit"), DEFAULT_TIME_LIMIT_S),
         memory_limit_bytes=_memory_bytes(row.get("memory_limit")),
         checker=CHECKER,
+        tags=tags_field(row, "tags"),
         solutions=tuple(
             Solution(f"solutions/{index}", _text(program, f"solutions[{index}]"), Label.CORRECT)
             for index, program in enumerate(_parsed(row, "solutions", list))

@@ -17,6 +17,7 @@ from beam_pipelines.sources.reading import (
     rating_band,
     read_row_source,
     required_field,
+    tags_field,
 )
 from optimrl_jax.arrays import TestKind
 
@@ -64,6 +65,7 @@ def parse_code_contests(name: str, row: Mapping[str, object], options: BuildOpti
         memory_limit_bytes=optional_field(row, "memory_limit_bytes", int, 0) or DEFAULT_MEMORY_BYTES,
         checker=CHECKER,
         solutions=accepted,
+        tags=tags_field(row, "cf_tags"),
         tests=tuple(test for origin in ORIGINS for test in _tests(row, origin)),
     )
     return count_stage(problem, "read", other_language=len(solutions) - len(accepted))

@@ -1,4 +1,4 @@
-"""CodeContests+, from the Parquet files of one of its configurations (`1x` to `5x`, which hold tests).
+"""CodeContests+, from the Parquet files of one of its configurations (`ccplus_1x` to `ccplus_5x`, which hold tests).
 
 Checkers are C++ programs, which this package does not run: problems that have one are named as special judges and left
 out, unless `--special_judges=compare` takes the risk of comparing outputs.

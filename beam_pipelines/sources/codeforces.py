@@ -16,6 +16,7 @@ from beam_pipelines.sources.reading import (
     read_row_source,
     require_comparison,
     required_field,
+    tags_field,
 )
 from optimrl_jax.arrays import TestKind
 
@@ -64,6 +65,7 @@ def parse_codeforces(name: str, row: Mapping[str, object], options: BuildOptions
         time_limit_s=float(optional_field(row, "time_limit", (int, float), 2.0)),
         memory_limit_bytes=int(optional_field(row, "memory_limit", (int, float), 256.0) * (1 << 20)),
         checker=CHECKER,
+        tags=tags_field(row, "tags"),
         solutions=(),
         tests=tuple(_tests(row)),
     )

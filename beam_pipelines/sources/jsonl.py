@@ -8,6 +8,7 @@
     [difficulty, rating]            whole numbers
     [time_limit_s, memory_limit_bytes, checker]
     [generators]                    list of program texts, or of {id, program}
+    [tags]                          list of texts
 
 A tests-only build needs no solutions. Parquet files with these columns do as well. A record that does not fit is
 rejected with a reason; it never stops the build.
@@ -24,6 +25,7 @@ from beam_pipelines.sources.reading import (
     optional_field,
     read_row_source,
     required_field,
+    tags_field,
 )
 from optimrl_jax.arrays import TestKind
 
@@ -58,6 +60,7 @@ def parse_object(name: str, value: Mapping[str, object], options: BuildOptions) 
         memory_limit_bytes=optional_field(value, "memory_limit_bytes", int, 256 << 20),
         checker=optional_field(value, "checker", str, "lines"),
         group=optional_field(value, "group", str, ""),
+        tags=tags_field(value, "tags"),
         tests=tuple(_test(one) for one in required_field(value, "tests", list)),
         solutions=accepted,
         generators=tuple(_generator(n, one) for n, one in enumerate(optional_field(value, "generators", list, []))),

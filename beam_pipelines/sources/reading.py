@@ -5,6 +5,7 @@ encoded, numbers that the dataset cannot hold and values of another type end as 
 cannot be read ends the job instead.
 """
 
+import ast
 import copy
 import dataclasses
 import functools
@@ -211,6 +212,7 @@ def tidy_or_reject(problem: Problem) -> Problem | Rejection:
 
 def _texts(problem: Problem) -> Iterator[str]:
     yield from (problem.id, problem.source, problem.category, problem.statement, problem.checker, problem.group)
+    yield from problem.tags
     for solution in problem.solutions:
         yield from (solution.id, solution.program, solution.speed_class, solution.language)
     for test in problem.tests:
@@ -306,6 +308,26 @@ def texts_field(value: object, field: str) -> list[str]:
         if not isinstance(item, str):
             raise BrokenRecordError(f"{field}[{index}] = {str(item)[:40]!r}: expected str, got {type(item).__name__}")
     return items
+
+
+def tags_field(value: object, field: str) -> tuple[str, ...]:
+    """Return a list of tags, each once and in order; some sets write such a list as one text.
+
+    Args:
+      value: a parsed object.
+      field: name of the field; absent, null or empty for no tags.
+
+    Raises:
+      BrokenRecordError: the field holds neither a list nor the text of one, or a tag is no text.
+    """
+    items = optional_field(value, field, (list, str), [])
+    if isinstance(items, str):
+        try:
+            # As Python prints a list of texts, which JSON does not read.
+            items = ast.literal_eval(items or "[]")
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            raise BrokenRecordError(f"{field} = {items[:40]!r}: expected a list of texts") from None
+    return tuple(dict.fromkeys(filter(None, texts_field({field: items}, field))))
 
 
 def _kind_name(kind: type | tuple[type, ...]) -> str:

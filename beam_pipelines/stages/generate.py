@@ -77,8 +77,8 @@ def generate_tests(problem: Problem, session: SandboxSession, *, campaign: Gener
     outcomes: Counter[str] = Counter()
     rates = verdicts.solution_pass_rates(problem, when="before")
     before = len(problem.tests)
-    for index, generator in enumerate(campaign_generators(problem, campaign)):
-        outcome = try_generator(problem, session, generator=generator, campaign=campaign, index=index)
+    for generator in campaign_generators(problem, campaign):
+        outcome = try_generator(problem, session, generator=generator, campaign=campaign)
         outcomes["accepted" if isinstance(outcome, Problem) else outcome] += 1
         problem = outcome if isinstance(outcome, Problem) else problem
     rates |= verdicts.solution_pass_rates(problem, when="generated")
@@ -99,7 +99,7 @@ def campaign_generators(problem: Problem, campaign: GenerationCampaign) -> list[
 
 
 def try_generator(
-    problem: Problem, session: SandboxSession, *, generator: Generator, campaign: GenerationCampaign, index: int
+    problem: Problem, session: SandboxSession, *, generator: Generator, campaign: GenerationCampaign
 ) -> Problem | str:
     """Add the tests of one generator, or say why it gives none.
 
@@ -108,7 +108,6 @@ def try_generator(
       session: the sandbox.
       generator: the untrusted generator.
       campaign: what may be spent.
-      index: number of the attempt; the seed does not depend on it.
 
     Returns:
       The problem with new tests and executions, or a reason in one word.

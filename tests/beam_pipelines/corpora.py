@@ -43,6 +43,7 @@ def code_contests_rows(problems):
             "source": 2,
             "difficulty": one.difficulty,
             "cf_rating": one.rating,
+            "cf_tags": list(one.tags) or ["greedy"],
             "solutions": {
                 "language": [3] * len(one.correct) + [2],
                 "solution": [s.program for s in one.correct] + ["int main() {}"],

@@ -34,6 +34,7 @@ TACO = {
     "starter_code": "",
     "input_output": json.dumps({"inputs": ["1\n", ["2", "3"]], "outputs": ["2\n", ["4"]]}),
     "difficulty": "EASY",
+    "tags": "['Mathematics', 'Sorting']",
     "time_limit": "1.5 seconds",
     "memory_limit": "64.0 megabytes",
 }
@@ -66,6 +67,7 @@ CODEFORCES = {
     "memory_limit": 64.0,
     "rating": 900,
     "input_mode": "stdio",
+    "tags": ["math", "math"],
     "generated_checker": None,
 }
 
@@ -84,7 +86,7 @@ LEGACY = {
     ".timelimit": "3\n",
 }
 LATER = LEGACY | {
-    "problem.yaml": "problem_format_version: 2025-09\nname: {en: Sum}\nuuid: 1\nsource: {name: Cup}\n",
+    "problem.yaml": "problem_format_version: 2025-09\nname: {en: Sum}\nkeywords: [sums]\nsource: {name: Cup}\n",
     "statement/problem.en.md": "Print the sum of all the numbers.",
 }
 
@@ -100,6 +102,7 @@ MANIFEST = """<?xml version="1.0" encoding="utf-8"?>
       <tests><test method="manual" sample="true"/><test cmd="gen 1" method="generated"/></tests>
     </testset>
   </judging>
+  <tags><tag value="sums"/></tags>
   <assets>
     <checker name="std::rcmp6.cpp" type="testlib"><source path="files/check.cpp" type="cpp.g++17"/></checker>
     <solutions>

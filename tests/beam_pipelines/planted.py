@@ -97,6 +97,7 @@ def as_object(record: Problem) -> dict:
         "time_limit_s": record.time_limit_s,
         "memory_limit_bytes": record.memory_limit_bytes,
         "group": record.group,
+        "tags": list(record.tags),
         "checker": record.checker,
         "tests": [{"input": test.input, "output": test.output, "origin": test.origin} for test in record.tests],
         "solutions": [{"id": s.id, "program": s.program, "label": str(s.label)} for s in record.solutions],

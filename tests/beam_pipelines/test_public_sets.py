@@ -1,6 +1,7 @@
 """Public problem sets: small original records in the layout of each become problems."""
 
 import base64
+import dataclasses
 import json
 
 import pyarrow
@@ -8,9 +9,12 @@ import pyarrow.parquet
 import pytest
 
 from beam_pipelines import pipeline
+from beam_pipelines.dmc_optim import features
 from beam_pipelines.records import Problem
 from beam_pipelines.sources.languages import language_named
 from beam_pipelines.sources.live_code_bench import unpack_text
+from beam_pipelines.sources.reading import BrokenRecordError, tags_field
+from tests.beam_pipelines import planted
 from tests.beam_pipelines.corpora import read_records
 from tests.beam_pipelines.layouts import CODEFORCES, DOUBLE, LIVE, PLUS, TACO, packed, write_layout
 
@@ -151,6 +155,29 @@ def test_public_sets_in_parquet_are_read_as_well(tmp_path):
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / f"{source}.parquet")
         (problem,) = read_records(source, input=str(tmp_path / f"{source}.parquet"))
         assert isinstance(problem, Problem)
+
+
+@pytest.mark.parametrize(
+    ("source", "tags"),
+    [
+        ("code_contests", ("greedy",)),
+        ("taco", ("Mathematics", "Sorting")),
+        ("codeforces", ("math",)),
+        ("packages", ("sums",)),
+        ("polygon", ("sums",)),
+        ("code_contests_plus", ()),
+    ],
+)
+def test_tags_of_a_source_are_carried(tmp_path, source, tags):
+    (problem,) = read_records(source, input=str(write_layout(source, tmp_path)))
+    assert problem.tags == tags
+    assert features.example_of(dataclasses.replace(problem, timings=planted.timings(1, 1)))["tags"].tolist() == [*tags]
+
+
+@pytest.mark.parametrize("tags", ["[1]", "[", "__import__('os')", [1], "'a'"])
+def test_tags_of_another_shape_are_rejected(tags):
+    with pytest.raises(BrokenRecordError, match="tags"):
+        tags_field({"tags": tags}, "tags")
 
 
 @pytest.mark.parametrize("source", [name for name in pipeline.SOURCES if name != "mini"])

@@ -67,6 +67,7 @@ def problem_from_package(package: pathlib.Path, options: BuildOptions) -> Proble
         solutions=accepted,
         tests=tests,
         generators=generators,
+        tags=_keywords(manifest),
     )
     return count_stage(
         problem,
@@ -117,6 +118,12 @@ def _source_name(manifest: Mapping[str, object]) -> str:
     source = manifest.get("source") or ""
     source = source[0] if isinstance(source, list) and source else source
     return str(source.get("name") or "" if isinstance(source, dict) else source)
+
+
+def _keywords(manifest: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the keywords of a package: a list in later formats, words in the legacy one."""
+    words = manifest.get("keywords") or ()
+    return tuple(map(str, words)) if isinstance(words, list) else tuple(str(words).split()) if words else ()
 
 
 def _time_limit_s(package: pathlib.Path, limits: Mapping[str, object]) -> float:

@@ -95,6 +95,7 @@ def problem_from_polygon(package: pathlib.Path, options: BuildOptions) -> Proble
         checker=_checker(root, options),
         solutions=accepted,
         tests=tuple(_tests(package, testset)),
+        tags=tuple(tag.get("value", "") for tag in root.iterfind("tags/tag")),
     )
     return count_stage(problem, "read", other_language=len(solutions) - len(accepted), **unlabelled)
 
