@@ -40,7 +40,7 @@ UNTIL = "until"
 # The embedded corpus is small, and its statements differ in a few words on purpose: only equal ones are duplicates.
 MINI_DEFAULTS = {"calls": 3, "similar": 1.0}
 # Options that change where and how fast a dataset is built, but not what is in it.
-FREE_OPTIONS = ("output", "work", "sandbox_address", "sandbox_workers", "trust_programs")
+FREE_OPTIONS = ("output", "work", "sandbox_address", "sandbox_workers", "trust_programs", "detach")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -93,14 +93,14 @@ def build(
     write_json(output.local / "options.json", dataclasses.asdict(options))
     sandbox = pipeline.sandbox_connection(options, store=output.store, checkpoints=str(work / pipeline.CHECKPOINTS))
     stages, expected_records = run_pipeline(options, beam_arguments, work=work, sandbox=sandbox)
+    if options.detach:
+        print("the job is the runner's now: once it is done, the same command without --detach makes the dataset")
+        return
     storage.reject_repeated(work / pipeline.RECORDS)
     records = [_without_bulk(record) for record in storage.read_records(work / pipeline.RECORDS)]
     require_all(records, expected_records)
     kept = [record for record in records if isinstance(record, Problem)]
-    rejected = [record for record in records if isinstance(record, Rejection)]
-    rows = stage_table.stage_rows(stages, rejected, kept=len(kept))
-    console.print_stage_table(rows, has_paper=options.source == stage_table.PAPER_SOURCE)
-    console.print_rejected_records([one for one in rejected if one.stage == "read"])
+    rows = _print_stages(options, records, stages)
     if options.until:
         stopped = storage.move_records(work / pipeline.RECORDS, output.target / UNTIL / options.until)
         print(f"stopped after {options.until}: {len(kept)} problems in {stopped}")
@@ -201,6 +201,17 @@ def finish_dataset(
         "undecided_filterability": undecided,
         "host": dict(host) | drift,
     }
+
+
+def _print_stages(
+    options: BuildOptions, records: Sequence[Problem | Rejection], stages: Sequence[str]
+) -> list[stage_table.StageRow]:
+    """Print what each stage kept and which records could not be read, and return the table's rows."""
+    rejected = [record for record in records if isinstance(record, Rejection)]
+    rows = stage_table.stage_rows(stages, rejected, kept=len(records) - len(rejected))
+    console.print_stage_table(rows, has_paper=options.source == stage_table.PAPER_SOURCE)
+    console.print_rejected_records([one for one in rejected if one.stage == "read"])
+    return rows
 
 
 def _measure_cost(
@@ -311,7 +322,9 @@ def run_pipeline(
     source = source.resumed_from(str(work / pipeline.RECORDS))
     try:
         beam_runs.run_to_end(
-            lambda root: pipeline.assemble_pipeline(root, source, steps=steps, directory=work), beam_arguments
+            lambda root: pipeline.assemble_pipeline(root, source, steps=steps, directory=work),
+            beam_arguments,
+            is_detached=options.detach,
         )
     finally:
         progress.PROGRESS.close()

@@ -11,12 +11,15 @@ from beam_pipelines.commands import beam_options
 from optimrl_jax.jobs.errors import UserError
 
 
-def run_to_end(assemble: Callable[[beam.Pipeline], None], beam_arguments: Sequence[str]) -> None:
+def run_to_end(
+    assemble: Callable[[beam.Pipeline], None], beam_arguments: Sequence[str], *, is_detached: bool = False
+) -> None:
     """Run the pipeline that `assemble` builds and wait until all of it is done.
 
     Args:
       assemble: adds the transforms to an empty pipeline.
       beam_arguments: flags of Apache Beam.
+      is_detached: whether to leave the job to its runner once it has started.
 
     Raises:
       KeyboardInterrupt: the job was interrupted, whatever the runner made of that.
@@ -26,7 +29,9 @@ def run_to_end(assemble: Callable[[beam.Pipeline], None], beam_arguments: Sequen
     try:
         root = beam.Pipeline(runner=beam_runner(beam_arguments), options=beam_options(beam_arguments))
         assemble(root)
-        require_done(root.run().wait_until_finish())
+        result = root.run()
+        if not is_detached:
+            require_done(result.wait_until_finish())
     except RuntimeError as error:
         # Beam turns whatever a step raises, an interrupt included, into a RuntimeError that begins with its name.
         if str(error).startswith("KeyboardInterrupt"):

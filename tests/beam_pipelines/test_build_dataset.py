@@ -15,6 +15,7 @@ import numpy as np
 import psutil
 import pyarrow.parquet
 import pytest
+from apache_beam.runners.portability import local_job_service
 from dask import distributed
 
 from beam_pipelines import build_dataset, export_parquet, storage
@@ -204,6 +205,16 @@ def test_several_processes_build_equal_contents_durations_aside(corpus, dataset,
     assert contents(build(corpus, tmp_path / "again", *flags)) == contents(dataset)
 
 
+def test_a_portable_runner_builds_equal_contents_durations_aside(corpus, dataset, tmp_path):
+    server = local_job_service.LocalJobServicer()
+    port = server.start_grpc_server(0)
+    try:
+        flags = ("--runner=PortableRunner", f"--job_endpoint=localhost:{port}", "--environment_type=LOOPBACK")
+        assert contents(build(corpus, tmp_path / "again", *flags)) == contents(dataset)
+    finally:
+        server.stop()
+
+
 def kill_a_worker(store, killed):
     """Kills a process of the Dask cluster that a build in this process has started, once some answers are stored."""
     deadline = time.monotonic() + 60
@@ -344,3 +355,15 @@ def test_a_build_that_stops_after_a_stage_goes_on_from_what_it_executed(tmp_path
     assert len(after) > len(executed)
     (row,) = read_rows(output).values()
     assert row["reference_id"].tolist() == [one.id.encode() for one in problem.correct]
+
+
+def test_a_build_that_leaves_its_job_to_the_runner_goes_on_from_the_records_of_the_job(tmp_path):
+    corpus = write_corpus(tmp_path / "c.jsonl", [planted.problem("x")])
+    flags = ("--source=jsonl", f"--input={corpus}", "--calls=1", "--repeats=1", f"--output={tmp_path / 'out'}")
+    run_quietly(*flags, "--detach")
+    assert not (tmp_path / "out" / "COMPLETE").exists()
+    executed = answers_of(tmp_path / "out" / "executions.sqlite")
+    run_quietly(*flags)
+    assert len(read_rows(tmp_path / "out")) == 1
+    # Of the references, a few are timed once more at the end.
+    assert len(answers_of(tmp_path / "out" / "executions.sqlite")) - len(executed) <= len(planted.CORRECT_SUMS)
