@@ -4,7 +4,9 @@ First step of every environment, before filters, limits and rankings read a refe
 they are measured on the live service, whose clock is the scale that references are brought to.
 """
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float, Int
 
 from optimrl_jax.arrays import CAP_S, Array, References
@@ -23,11 +25,14 @@ def calibrated(references: References, *, alpha: float, beta_s: float) -> Refere
       beta_s: offset of Gamma, seconds.
 
     Returns:
-      The references with seconds in [0, 10] in usable cells and +inf in all others, so that those sort last.
+      The references with seconds in [0, 10] in usable cells and +inf in all others, so that those sort last; NumPy in,
+      NumPy out, and JAX likewise.
     """
-    sanitized = jnp.where(references.duration_s > 0, references.duration_s, CAP_S)
-    duration_s = jnp.clip(alpha * sanitized + beta_s, 0.0, CAP_S)
-    return references._replace(duration_s=jnp.where(references.is_usable, duration_s, jnp.inf))
+    inputs = (references.duration_s, references.is_usable, alpha, beta_s)
+    xp = jnp if any(isinstance(value, jax.Array) for value in inputs) else np
+    sanitized = xp.where(references.duration_s > 0, references.duration_s, xp.float32(CAP_S))
+    duration_s = xp.clip(alpha * sanitized + beta_s, 0.0, CAP_S)
+    return references._replace(duration_s=xp.where(references.is_usable, duration_s, xp.float32(np.inf)))
 
 
 def percentile(

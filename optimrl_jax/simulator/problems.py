@@ -25,6 +25,7 @@ PROBLEM_SPREAD = 0.9
 SPEED_SPREAD = 0.45
 GROWTH = (0.1, 0.9)
 NOISE = 0.05
+SYNTHETIC_BLOCK = 256
 
 
 class Problems(typing.NamedTuple):
@@ -33,7 +34,7 @@ class Problems(typing.NamedTuple):
     Attributes:
       tests: `[b, k]`.
       duration_s: `[b, k, h]` stored seconds of each reference.
-      status: `[b, k, h]` values of `Status`; a cell is usable if its run succeeded or timed out.
+      status: int8`[b, k, h]` values of `Status`; a cell is usable if its run succeeded or timed out.
     """
 
     tests: Tests
@@ -89,7 +90,7 @@ def stack_problems(
 def _stack_group(records: Sequence[StoredRecord], k: int, h: int) -> Problems:
     tests = [pad_tests(record, k) for record in records]
     duration_s = [pad_array(np.asarray(record.duration_s, np.float32), (k, h)) for record in records]
-    status = [pad_array(np.asarray(record.status, np.int32), (k, h), fill=int(Status.NOT_RUN)) for record in records]
+    status = [pad_array(np.asarray(record.status, np.int8), (k, h), fill=int(Status.NOT_RUN)) for record in records]
     return Problems(
         Tests(*(np.stack(column) for column in zip(*tests, strict=True))), np.stack(duration_s), np.stack(status)
     )
@@ -116,13 +117,18 @@ def synthetic(*, problems: int, tests: int, references: int, seed: int) -> Probl
     growth = draw.uniform(*GROWTH, (problems, 1, references)).astype(np.float32)
     speed = draw.normal(0, SPEED_SPREAD, (problems, 1, references)).astype(np.float32)
     scale = draw.normal(0, PROBLEM_SPREAD, (problems, 1, 1)).astype(np.float32)
-    noise = NOISE * draw.standard_normal(shape, np.float32)
-    # Half a decade above the middle size costs half a decade times the growth: sizes span four decades.
-    logarithm = np.log(SCALE_S) + scale + speed + np.log(10) * growth * 2 * (2 * size - 1) + noise
-    duration_s = np.minimum(FLOOR_S * np.exp(noise) + np.exp(logarithm), CAP_S).astype(np.float32)
+    duration_s = np.empty(shape, np.float32)
+    # Blocks of problems draw the numbers that one call would; whole intermediate arrays would take five times the room.
+    for start in range(0, problems, SYNTHETIC_BLOCK):
+        block = slice(start, start + SYNTHETIC_BLOCK)
+        noise = NOISE * draw.standard_normal(duration_s[block].shape, np.float32)
+        # Half a decade above the middle size costs half a decade times the growth: sizes span four decades.
+        trend = np.log(10) * growth[block] * 2 * (2 * size[block] - 1)
+        logarithm = np.log(SCALE_S) + scale[block] + speed[block] + trend + noise
+        duration_s[block] = np.minimum(FLOOR_S * np.exp(noise) + np.exp(logarithm), CAP_S)
     kind = np.full((problems, tests), TestKind.OPTIMIZATION, np.int32)
     characters = (10 ** (1.0 + 4.5 * size[..., 0])).astype(np.int32)
-    status = np.where(duration_s >= CAP_S, Status.TIMEOUT, Status.SUCCESS).astype(np.int32)
+    status = np.where(duration_s >= CAP_S, np.int8(Status.TIMEOUT), np.int8(Status.SUCCESS))
     return Problems(Tests(kind, characters, np.ones((problems, tests), bool)), duration_s, status)
 
 
@@ -173,26 +179,30 @@ def _ranked_limits(ordered_s: np.ndarray, order: np.ndarray, places: np.ndarray)
     usable = np.empty_like(is_usable)
     np.put_along_axis(usable, order, is_usable, axis=-1)
     tests_of = usable.sum(axis=1, dtype=np.int32)
-    position = mean_rank_order(places.sum(axis=1, dtype=np.int32), tests_of).astype(np.int32)
+    position = mean_rank_order(places.sum(axis=1, dtype=np.int32), tests_of).astype(np.int16)
     position = np.take_along_axis(np.broadcast_to(position[:, None], order.shape), order, axis=-1)
     limits = []
     for percent in PERCENTS:
         kept = np.maximum(1, np.ceil(percent * (tests_of > 0).sum(axis=-1) / 100 - 1e-4))
-        limits.append(_max_and_median(ordered_s, is_usable & (position < kept[:, None, None])))
+        limits.append(_max_and_median(ordered_s, is_usable & (position < kept[:, None, None].astype(np.int16))))
     return np.stack(limits, axis=1)
 
 
 def _max_and_median(ordered_s: np.ndarray, is_kept: np.ndarray) -> np.ndarray:
     """Find maximum and median of the kept values of each ascending row, `[b, 2, k]`; nan where none is kept."""
-    place = np.cumsum(is_kept, axis=-1, dtype=np.int32)
-    last = place[..., -1:] - 1
+    kept_s = ordered_s[is_kept]
+    count = np.count_nonzero(is_kept, axis=-1)
+    if not kept_s.size:
+        return np.full((len(count), 2, count.shape[1]), np.nan, np.float32)
+    # The kept values of a row lie side by side, behind those of all rows before it.
+    first = np.cumsum(count).reshape(count.shape) - count
+    last = np.maximum(count - 1, 0)
 
     def value_at(rank: np.ndarray) -> np.ndarray:
-        index = np.argmax(place > np.maximum(rank, 0), axis=-1)
-        return np.take_along_axis(ordered_s, index[..., None], axis=-1)[..., 0]
+        return kept_s[np.minimum(first + rank, kept_s.size - 1)]
 
     low, high = value_at(last // 2), value_at((last + 1) // 2)
     with np.errstate(invalid="ignore"):
         median = np.where(low == high, low, low + np.float32(0.5) * (high - low))
     limits = np.stack([value_at(last), median], axis=-2)
-    return np.where(last[..., None, :, 0] >= 0, limits, np.float32(np.nan))
+    return np.where(count[..., None, :] > 0, limits, np.float32(np.nan))

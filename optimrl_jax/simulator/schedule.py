@@ -58,4 +58,4 @@ def pass_curves(found: Passes, rows: np.ndarray) -> np.ndarray:
     Returns:
       float`[configurations, steps]` in [0, 1].
     """
-    return np.stack([found.passes[of_step].mean(axis=0) for of_step in rows], axis=1)
+    return np.stack([found.passes(of_step).mean(axis=0) for of_step in rows], axis=1)

@@ -6,8 +6,10 @@ evaluated once each, and the number of timeouts under every (filter, limit) pair
 the same, candidate for candidate; a test holds the two together.
 """
 
+import collections
 import concurrent.futures
 import functools
+import itertools
 import operator
 import typing
 from collections.abc import Callable, Iterator
@@ -28,22 +30,30 @@ from optimrl_jax.simulator.problems import PreparedProblems, Problems, prepare_p
 BATCH_CELLS = 1 << 18
 # NumPy sorts one batch while XLA judges another; a third in flight would only wait.
 IN_FLIGHT = 2
+# Batches that are sorted while XLA compiles, and then wait: 5 MB each.
+PREPARED = 24
+BYTE = 8
 
 
 class Passes(typing.NamedTuple):
     """One row for each (problem, reference), problem by problem; padding is included and never a candidate.
 
     Attributes:
-      passes: bool`[n, c]`, c_strict and g in each configuration (columns as in `configurations()`).
+      packed: uint8`[n, ceil(c / 8)]`, the bits of c_strict and g in each configuration, in the order of
+        `configurations()` (`np.packbits`): at 12,275 problems a byte for each would take 2.5 GB.
       quality: float`[n]` in [0, 1], 1 - q_QP over the whole optimization pool, 1 best.
       is_candidate: bool`[n]`; leaves out padding, references without any usable test and those with a recorded fault.
       problem: int`[n]`, the problem of the row.
     """
 
-    passes: np.ndarray
+    packed: np.ndarray
     quality: np.ndarray
     is_candidate: np.ndarray
     problem: np.ndarray
+
+    def passes(self, rows: np.ndarray | slice) -> np.ndarray:
+        """Unpack who passes where: bool`[m, c]` of the rows."""
+        return np.unpackbits(self.packed[rows], axis=-1, count=len(configurations())).astype(bool)
 
 
 def sweep(
@@ -55,7 +65,7 @@ def sweep(
 ) -> Passes:
     """Judge every reference of every problem in every configuration.
 
-    Time grows linearly with problems and tests, at most quadratically with references; memory holds one byte for each
+    Time grows linearly with problems and tests, at most quadratically with references; memory holds one bit for each
     candidate and configuration.
 
     Args:
@@ -73,7 +83,7 @@ def sweep(
     references = [h for group in groups for h in [group.status.shape[2]] * len(group.status)]
     problem = np.repeat(np.arange(len(references)), references)
     found = Passes(
-        np.empty((problem.size, len(configurations())), bool),
+        np.empty((problem.size, -(-len(configurations()) // BYTE)), np.uint8),
         np.empty(problem.size, np.float32),
         np.empty(problem.size, bool),
         problem,
@@ -81,9 +91,9 @@ def sweep(
     first_row = first_problem = 0
     for group in groups:
         b, _, h = group.status.shape
-        for start, (passes, quality, is_candidate) in _judge_batches(group, alpha=alpha, beta_s=beta_s):
+        for start, (packed, quality, is_candidate) in _judge_batches(group, alpha=alpha, beta_s=beta_s):
             rows = slice(first_row + start * h, first_row + start * h + quality.size)
-            found.passes[rows] = passes.transpose(0, 2, 1).reshape(quality.size, -1)
+            found.packed[rows] = packed.reshape(quality.size, -1)
             found.quality[rows] = quality.ravel()
             found.is_candidate[rows] = is_candidate.ravel()
             on_batch(first_problem + start + len(quality), len(references))
@@ -94,20 +104,48 @@ def sweep(
 def _judge_batches(group: Problems, *, alpha: float, beta_s: float) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
     """Yield (first problem, judged arrays) of every batch of a group; the last batch overlaps the one before it.
 
-    Equal batches share one compiled program. The first one runs alone, so that it is compiled once.
+    Equal batches share one program, which is compiled while the first ones are sorted.
     """
     b, k, h = group.status.shape
     size = min(b, max(1, BATCH_CELLS // (k * h)))
     starts = [min(start, b - size) for start in range(0, b, size)]
-    batches = [jax.tree.map(operator.itemgetter(slice(start, start + size)), group) for start in starts]
-    judge = functools.partial(_judge_batch, alpha=alpha, beta_s=beta_s)
-    yield starts[0], judge(batches[0])
-    with concurrent.futures.ThreadPoolExecutor(IN_FLIGHT) as pool:
-        yield from zip(starts[1:], pool.map(judge, batches[1:]), strict=True)
+    batches = (jax.tree.map(operator.itemgetter(slice(start, start + size)), group) for start in starts)
+    prepare = functools.partial(prepare_problems, alpha=alpha, beta_s=beta_s)
+    with (
+        concurrent.futures.ThreadPoolExecutor(1) as sorter,
+        concurrent.futures.ThreadPoolExecutor(IN_FLIGHT) as judges,
+    ):
+        prepared = _map_ahead(sorter, prepare, batches, most=PREPARED)
+        first = judges.submit(_judge_batch, next(prepared))
+        judged = _map_ahead(judges, functools.partial(_judge_batch, after=first), prepared, most=IN_FLIGHT)
+        yield from zip(starts, itertools.chain(map(operator.methodcaller("result"), [first]), judged), strict=True)
 
 
-def _judge_batch(problems: Problems, *, alpha: float, beta_s: float) -> tuple[np.ndarray, ...]:
-    prepared = prepare_problems(problems, alpha=alpha, beta_s=beta_s)
+def _map_ahead(
+    pool: concurrent.futures.ThreadPoolExecutor,
+    function: Callable[..., typing.Any],
+    values: Iterator[typing.Any],
+    *,
+    most: int,
+) -> Iterator[typing.Any]:
+    """Map in order like `pool.map`, at most so many values ahead of whoever takes the results; begins at once."""
+    waiting = collections.deque(pool.submit(function, value) for value in itertools.islice(values, most))
+
+    def take() -> Iterator[typing.Any]:
+        while waiting:
+            found = waiting.popleft().result()
+            waiting.extend(pool.submit(function, value) for value in itertools.islice(values, 1))
+            yield found
+
+    return take()
+
+
+def _judge_batch(
+    prepared: PreparedProblems, *, after: concurrent.futures.Future | None = None
+) -> tuple[np.ndarray, ...]:
+    """Judge a batch; `after` is the one whose call compiles the program."""
+    if after:
+        after.result()
     # Durations go in twice: once XLA knows that candidates are the references, the QP comparison runs ten times slower.
     return tuple(np.asarray(part) for part in _judge_problems(prepared, prepared.duration_s))
 
@@ -116,13 +154,13 @@ def _judge_batch(problems: Problems, *, alpha: float, beta_s: float) -> tuple[np
 def _judge_problems(prepared: PreparedProblems, candidate_s: np.ndarray) -> tuple[Array, ...]:
     """Judge problems one at a time, so that each stays in the caches.
 
-    Returns passes `[b, c, h]`, quality `[b, h]` and is_candidate `[b, h]`.
+    Returns passes as bits `[b, h, ceil(c / 8)]`, quality `[b, h]` and is_candidate `[b, h]`.
     """
     return jax.lax.map(lambda problem: _judge_problem(*problem), (prepared, candidate_s))
 
 
 def _judge_problem(problem: PreparedProblems, candidate_s: Array) -> tuple[Array, ...]:
-    """Judge the references of one problem: passes `[c, h]`, quality `[h]`, is_candidate `[h]`."""
+    """Judge the references of one problem: passes as bits `[h, ceil(c / 8)]`, quality `[h]`, is_candidate `[h]`."""
     tests, status = problem.tests, problem.status
     pool = tests.mask & (tests.kind == TestKind.OPTIMIZATION)
     usable = jnp.isfinite(problem.duration_s)
@@ -151,7 +189,15 @@ def _judge_problem(problem: PreparedProblems, candidate_s: Array) -> tuple[Array
     post = [strict & (~usable.any() | (q <= thresholds)) for q in (_mean_percentile(problem), qp)]
     columns = [block.reshape(-1, c.size) for block in (filtered, relative, ranked)]
     is_faulty = jnp.any((status == Status.FAULT) & tests.mask[:, None], axis=0)
-    return jnp.concatenate([*columns, *post]), 1 - qp, usable.any(axis=0) & ~is_faulty
+    return _packed(jnp.concatenate([*columns, *post])), 1 - qp, usable.any(axis=0) & ~is_faulty
+
+
+def _packed(passes: Array) -> Array:
+    """Pack `[c, h]` into bits `[h, ceil(c / 8)]` as `np.packbits` does: the first of eight is the highest bit."""
+    c, h = passes.shape
+    eights = jnp.pad(passes, ((0, -c % BYTE), (0, 0))).reshape(-1, BYTE, h)
+    weights = (1 << jnp.arange(BYTE - 1, -1, -1)).astype(jnp.uint8)
+    return (eights * weights[:, None]).sum(axis=1, dtype=jnp.uint8).T
 
 
 def _is_late(status: Array, duration_s: Array, limit_s: Array) -> Array:

@@ -3,13 +3,17 @@
 `total_s` holds everything from the stored arrays to the diagnostics, compilation included, in a fresh process;
 `numpy_ratio` compares it with a plain NumPy loop, one configuration at a time, measured on a few problems and
 configurations of each family; `growth_exponents` are fitted to the processor seconds of warm sweeps of growing size,
-which other work on the machine disturbs less than wall time.
+which other work on the machine disturbs less than wall time. `--scaling` measures instead the whole at 1, 4 and 12
+thousand problems, each in a process of its own: seconds, peak memory, and the exponent of the seconds.
 """
 
 import argparse
 import json
 import resource
+import subprocess
+import sys
 import time
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -27,6 +31,8 @@ GROWTH = {
     "tests": [{"problems": 128, "tests": n, "references": 64} for n in (32, 64, 128)],
     "references": [{"problems": 64, "tests": 60, "references": n} for n in (64, 128, 256)],
 }
+# The test split, a third of DMC-Optim, and all of it.
+SCALING = (1_000, 4_000, 12_275)
 # Problems that the NumPy loop is measured on.
 SLICE = 4
 SCHEDULE = {"steps": 200, "problems": 32, "samples": 4, "band": 0.05, "seed": 0}
@@ -113,15 +119,31 @@ def numpy_leaderboard(a: np.ndarray, faster: np.ndarray) -> np.ndarray:
     return (moved < a[:, None] - 1e-6).sum(axis=1) / len(a)
 
 
+def scaling(sizes: Sequence[int]) -> dict[str, object]:
+    """Seconds and peak memory of the full sweep at each size, and the slope of log seconds over log problems."""
+    found = []
+    for size in sizes:
+        command = [sys.executable, "-m", "tests.benchmarks.simulator", f"--problems={size}", "--alone"]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found.append({"problems": size, **json.loads(printed)})
+    seconds = [float(each["total_s"]) for each in found]
+    return {"sizes": found, "exponent": model_costs.growth_exponent(sizes, seconds)}
+
+
+def alone(shape: dict[str, int]) -> dict[str, float]:
+    """Seconds and peak memory of one full sweep in a fresh process."""
+    total_s = full_sweep_s(shape)
+    return {"total_s": total_s, "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+
+
 def figures(*, shape: dict[str, int], growth: dict[str, list[dict[str, int]]]) -> dict[str, object]:
     """The benchmark's figures; the full sweep comes first, so that it compiles everything itself."""
-    total_s = full_sweep_s(shape)
-    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    swept = alone(shape)
+    total_s = swept["total_s"]
     loop_s = numpy_loop_s(synthetic(**shape | {"problems": SLICE}, seed=0), every=9)
     return {
         "configurations": len(configurations()),
-        "total_s": total_s,
-        "peak_memory_bytes": peak_bytes,
+        **swept,
         "numpy_ratio": loop_s * shape["problems"] / SLICE / total_s,
         "growth_exponents": {axis: exponent_of(shapes, axis) for axis, shapes in growth.items()},
     }
@@ -130,8 +152,14 @@ def figures(*, shape: dict[str, int], growth: dict[str, list[dict[str, int]]]) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", type=int, default=FULL["problems"])
+    parser.add_argument("--alone", action="store_true", help="only seconds and peak memory of the sweep")
+    parser.add_argument("--scaling", action="store_true", help=f"the sweep at {SCALING} problems, with the exponent")
     arguments = parser.parse_args()
-    print(json.dumps(figures(shape=FULL | {"problems": arguments.problems}, growth=GROWTH)))
+    shape = FULL | {"problems": arguments.problems}
+    if arguments.scaling:
+        print(json.dumps(scaling(SCALING)))
+    else:
+        print(json.dumps(alone(shape) if arguments.alone else figures(shape=shape, growth=GROWTH)))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,9 @@ def ladder(problems: int = 4, references: int = 41) -> Passes:
     """Qualities 0, 1/40, ... 1 in each problem; the two configurations pass everybody and the better half."""
     quality = np.tile(np.linspace(0, 1, references), problems).astype(np.float32)
     passes = np.stack([np.ones_like(quality, bool), quality > 0.5], axis=1)
-    return Passes(passes, quality, np.ones(quality.size, bool), np.repeat(np.arange(problems), references))
+    return Passes(
+        np.packbits(passes, axis=1), quality, np.ones(quality.size, bool), np.repeat(np.arange(problems), references)
+    )
 
 
 def test_samples_stay_in_the_band_around_the_target_and_problems_do_not_repeat_in_a_step():
@@ -45,7 +47,7 @@ def test_the_same_seed_draws_the_same_samples_and_another_seed_others():
 
 
 def test_curves_are_the_share_of_passing_samples():
-    curves = schedule.pass_curves(ladder(), schedule.sample_schedule(ladder(), **SCHEDULE))
+    curves = schedule.pass_curves(ladder(), schedule.sample_schedule(ladder(), **SCHEDULE))[:2]
     assert (curves[0] == 1).all()
     assert (curves[1, :9] == 0).all()
     assert (curves[1, 12:] == 1).all()
@@ -95,7 +97,7 @@ def test_a_sweep_over_stacked_records_ignores_their_padding():
         sweep(stack_problems(found, shape_of=shape_of))
         for shape_of in (lambda one: one.status.shape, lambda one: (8, 8))
     ]
-    tight, wide = (sorted(one.passes[one.is_candidate].tolist()) for one in swept)
+    tight, wide = (sorted(one.passes(one.is_candidate).tolist()) for one in swept)
     assert len(tight) > 0
     assert len(tight[0]) == len(configurations())
     assert tight == wide
