@@ -11,6 +11,7 @@ import pathlib
 import sqlite3
 import struct
 import sys
+import time
 import typing
 from collections.abc import Iterator
 
@@ -30,6 +31,8 @@ def main(sink: str, directory: str) -> None:
         for step in range(first, last):
             opened.write(step, {"loss": 2.0**-step, "updated": 1})
         opened.close()
+        # TensorBoard's files are named after the second.
+        time.sleep(1.1)
     print(json.dumps(STORED[sink](job)))
 
 
@@ -42,6 +45,8 @@ def tensorboard_points(job: pathlib.Path) -> Points:
 
 def wandb_points(job: pathlib.Path) -> Points:
     """Read the files that wait for `wandb sync`, those of both starts."""
+    # Its service writes the last blocks as it ends.
+    importlib.import_module("wandb").teardown()
     records: typing.Any = importlib.import_module("wandb.proto.wandb_internal_pb2")
     points = []
     for path in job.glob("wandb/offline-run-*/*.wandb"):
