@@ -16,6 +16,7 @@ from optimrl_jax.rewards.quality_maps import QUALITY_MAPS
 
 Composition = Callable[[Outcome], Float[Array, "*r"]]
 QualityMap = Callable[[Float[Array, "*r"]], Float[Array, "*r"]]
+Judge = Callable[[environments.Environment, Tests, References, Execution], Outcome]
 
 
 class RewardedOutcome(typing.NamedTuple):
@@ -79,6 +80,7 @@ def judge_and_reward(
     composition: str | Composition,
     quality_map: str | QualityMap = "linear",
     blend_weight: float = 0.5,
+    judge: Judge = environments.judge,
 ) -> RewardedOutcome:
     """Judge `r` candidates of one problem and reward them: the one call that a trainer needs.
 
@@ -90,6 +92,7 @@ def judge_and_reward(
       composition: as in `reward`, or a key of `NAIVE_COMPOSITIONS`, which read the seconds instead of g and q.
       quality_map: as in `reward`.
       blend_weight: as in `reward`.
+      judge: (environment, tests, references, execution) -> outcome, for an environment that `build` does not know.
 
     Returns:
       Rewards and outcome of each candidate.
@@ -99,7 +102,7 @@ def judge_and_reward(
     """
     if not callable(composition):
         _expect_one_of("composition", composition, COMPOSITIONS | NAIVE_COMPOSITIONS)
-    outcome = environments.judge(environment, tests, references, execution)
+    outcome = judge(environment, tests, references, execution)
     if callable(composition) or composition in COMPOSITIONS:
         shaped = reward(outcome, composition, quality_map=quality_map, blend_weight=blend_weight)
         return RewardedOutcome(shaped, outcome)

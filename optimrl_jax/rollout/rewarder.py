@@ -3,10 +3,11 @@
 Pure; all problems are padded to one shape that holds any of them, so that judging compiles once.
 """
 
+import contextlib
 import dataclasses
 import functools
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import jax
 import numpy as np
@@ -14,8 +15,9 @@ from jaxtyping import Bool, Float
 
 from optimrl_jax import arrays, environment, rewards
 from optimrl_jax.environment import padding
+from optimrl_jax.environment.calibration import calibrated
 from optimrl_jax.jobs.user_code import load_function, names_function
-from optimrl_jax.settings import RewardSettings, Settings
+from optimrl_jax.settings import EnvironmentSettings, RewardSettings, Settings
 
 # Compositions whose reward is decided by the first test that fails.
 GATED = ("collapsed", "two_gate")
@@ -70,19 +72,22 @@ class Rewarder:
         self._k, h = padding.shape_of(records)
         self._tests = [padding.pad_tests(record, self._k) for record in records]
         self._references = [padding.pad_references(record, self._k, h) for record in records]
-        self._environment = environment.build(**vars(settings.environment))
-        reward = functools.partial(rewards.judge_and_reward, **_resolved(settings.reward))
+        chosen, own = _resolved_environment(settings.environment)
+        self._environment = environment.build(**vars(chosen))
+        reward = functools.partial(rewards.judge_and_reward, **_resolved(settings.reward), **own)
         self._judged = jax.jit(lambda *problem: _judged(reward(*problem)))
         self._seed, self._noise = settings.seed, settings.noise
         self._service = environment.service_named(settings.noise.service)
         self._under_state = jax.jit(environment.under_state)
         nothing = arrays.Execution(np.zeros((1, self._k), np.int32), np.zeros((1, self._k), np.float32))
         # Traced once without running, so that an unknown name is refused here and not after the first rollouts.
-        jax.eval_shape(self._judged, self._environment, self._tests[0], self._references[0], nothing)
-        family = environment.family_named(settings.environment.family)
+        problem = self._tests[0], self._references[0], nothing
+        with _blaming_functions_of(settings):
+            jax.eval_shape(self._judged, self._environment, *problem)
+        family = environment.family_named(chosen.family)
         self.kinds = family.kinds
         self.uses_own_limits = family.uses_own_limits
-        self.stops_early = can_stop_early(family, settings.reward.composition)
+        self.stops_early = not own and can_stop_early(family, settings.reward.composition)
 
     def __call__(self, problem: int, runs: Sequence[Run], *, stream: int, batch: int) -> RewardedGroup:
         """Judge the programs of one problem and compute what each earns.
@@ -145,6 +150,41 @@ def _resolved(chosen: RewardSettings) -> dict[str, typing.Any]:
         if names_function(values[name]):
             values[name] = load_function(values[name], f"reward.{name}")
     return values
+
+
+def _resolved_environment(chosen: EnvironmentSettings) -> tuple[EnvironmentSettings, dict[str, typing.Any]]:
+    """Return the environment to build, and what `rewards.judge_and_reward` is told of one of the user's own.
+
+    That one sees every test, like `mc_mo`, and the references as the calibration has brought them to the live clock.
+    """
+    if not names_function(chosen.family):
+        return chosen, {}
+    function = load_function(chosen.family, "environment.family")
+
+    def judge(
+        env: environment.Environment, tests: arrays.Tests, references: arrays.References, execution: arrays.Execution
+    ) -> arrays.Outcome:
+        return function(tests, calibrated(references, alpha=env.alpha, beta_s=env.beta_s), execution)
+
+    return dataclasses.replace(chosen, family="mc_mo"), {"judge": judge}
+
+
+@contextlib.contextmanager
+def _blaming_functions_of(settings: Settings) -> Iterator[None]:
+    """Report what a function of the user's own raises as a ValueError that names the settings at fault."""
+    names = {
+        "environment.family": settings.environment.family,
+        "reward.composition": settings.reward.composition,
+        "reward.quality_map": settings.reward.quality_map,
+    }
+    own = [f"{field} = {name!r}" for field, name in names.items() if names_function(name)]
+    try:
+        yield
+    # Whatever the user's function raises is the user's to fix.
+    except Exception as error:
+        if not own:
+            raise
+        raise ValueError(f"{', '.join(own)}: {type(error).__name__}: {error}") from error
 
 
 def _judged(found: rewards.RewardedOutcome) -> RewardedGroup:

@@ -15,7 +15,9 @@ from optimrl_jax.jobs.checked_fields import (
 class EnvironmentSettings:
     """Names of `optimrl_jax.environment.families` and the numbers that the family uses (others are ignored there)."""
 
-    family: str = setting("qp_ranked", "row of Table 38")
+    family: str = setting(
+        "qp_ranked", "row of Table 38, or FILE.py:FUNCTION of (Tests, References, Execution), giving an Outcome"
+    )
     filter_limit: float = setting(2.0, "a in s, L in characters or r in percent, by family", NOT_NEGATIVE)
     aggregate: str = setting("mean", "A of the duration filters", one_of("mean", "median"))
     limit: float = setting(10.0, "l in s or p_lambda in percent, by family", POSITIVE)
