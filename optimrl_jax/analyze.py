@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from optimrl_jax.analysis import metric_sections, page, replay_sections, run_sections, score_sections, speed_sections
 from optimrl_jax.analysis.sections import Section
 from optimrl_jax.analysis.study import Study, open_studies
-from optimrl_jax.analysis.timing import backends, passes
+from optimrl_jax.analysis.timing import backends, passes, service
 from optimrl_jax.evaluation.leaderboards import LEADERBOARDS
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR, UserError
 
@@ -40,6 +40,8 @@ SECTIONS: dict[str, Callable[[Study], Section]] = {
     "protocols": backends.protocols,
     "dynamics": run_sections.dynamics,
     "training_runs": run_sections.training_runs,
+    "service": service.service,
+    "bursts": service.bursts,
     "lengths": run_sections.lengths,
     "cases": speed_sections.cases,
 }

@@ -18,7 +18,6 @@ STEP_METRICS = {
     "invalid_share": "masked by faults",
     "zero_advantage_share": "groups without advantage",
     "cut_share": "completions cut",
-    "fallback_share": "settled by the fallback",
     "completion_tokens": "completion length, tokens",
     "sampler_mismatch": "|learner - sampler|, log p",
     "sampler_ratio": "learner / engine, mean ratio",

@@ -29,11 +29,13 @@ class CandidateRun:
       status: int8 `[k]`, `arrays.Status`; NOT_RUN for tests that were not asked for or not reached.
       duration_s: float32 `[k]` measured seconds; the service cap for a timeout, 0 where nothing ran.
       drift: maps stored seconds to what the service would measure in the state in which it measured these.
+      is_fallback: whether a test was settled on the client's machine, because the service did not settle it.
     """
 
     status: np.ndarray
     duration_s: np.ndarray
     drift: arrays.AffineMap = arrays.AffineMap()
+    is_fallback: bool = False
 
 
 class Executor:
@@ -153,9 +155,11 @@ class Executor:
             if result.verdict is protocol.Verdict.SUCCESS and not 0 < measured_s < math.inf:
                 # Every run takes time: impossible seconds are a fault of the instrument, not a fast program.
                 status[result.test], duration_s[result.test] = arrays.Status.FAULT, 0.0
-        if answer is None or self._settings.calibration == "fixed":
-            return CandidateRun(status=status, duration_s=duration_s)
-        return CandidateRun(status, duration_s, arrays.AffineMap(*sandbox_client.map_of(answer)))
+        if answer is None:
+            return CandidateRun(status, duration_s)
+        is_fixed = self._settings.calibration == "fixed"
+        drift = arrays.AffineMap() if is_fixed else arrays.AffineMap(*sandbox_client.map_of(answer))
+        return CandidateRun(status, duration_s, drift, "fallback" in answer.measured_under)
 
 
 def connect_sandbox(settings: SandboxSettings, *, pass_store: str = "") -> sandbox_client.Client:

@@ -40,6 +40,7 @@ SCHEMA = pa.schema(
         ("is_valid", pa.bool_()),
         ("is_correct", pa.bool_()),
         ("is_fast", pa.bool_()),
+        ("is_fallback", pa.bool_()),
         ("written_ns", pa.int64()),
     ]
 )
@@ -114,6 +115,7 @@ class RolloutJournal:
                 "is_valid": bool(group.is_valid[sample]),
                 "is_correct": bool(group.is_correct[sample]),
                 "is_fast": bool(group.is_fast[sample]),
+                "is_fallback": run.is_fallback,
                 "written_ns": now_ns,
             }
             for sample, run in enumerate(runs)

@@ -1,0 +1,101 @@
+"""Rates of a training run come out as they were planted in its journal: a warm-up, a burst, a step that was repeated."""
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from optimrl_jax.analysis.study import Study
+from optimrl_jax.analysis.timing import service, service_log
+from optimrl_jax.arrays import Status
+from optimrl_jax.rollout import journal
+
+BATCHES, ROLLOUTS = 40, 4
+BURST = (20, 21)
+
+
+def rollout(batch, sample, *, written_ns=1):
+    """In batch 0 nothing parses. In the burst, two of four rollouts need the fallback and one is settled by nobody."""
+    is_burst = batch in BURST
+    status = [Status.SUCCESS, Status.SUCCESS]
+    if is_burst and sample == 2:
+        status[1] = Status.FAULT
+    if batch == 10 and sample == 0:
+        status[1] = Status.TIMEOUT
+    row = {name: None for name in journal.SCHEMA.names}
+    return row | {
+        "batch": batch,
+        "place": 0,
+        "sample": sample,
+        "written_ns": written_ns,
+        "program": "" if batch == 0 else "print(1)",
+        "status": [int(one) for one in status],
+        "reward": -1.0 if is_burst else 0.5,
+        "is_valid": True,
+        "is_correct": not is_burst,
+        "is_fallback": is_burst and sample < 2,
+    }
+
+
+def write_shard(run, rows, name="0.parquet"):
+    (run / journal.FOLDER).mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=journal.SCHEMA), run / journal.FOLDER / name)
+
+
+@pytest.fixture
+def run(tmp_path):
+    write_shard(tmp_path / "bursty", [rollout(b, n) for b in range(BATCHES) for n in range(ROLLOUTS)])
+    return tmp_path / "bursty"
+
+
+def test_shares_of_a_batch_are_those_of_its_rollouts(run):
+    log = service_log.read_service_log(run)
+    assert log.batch.tolist() == list(range(BATCHES))
+    assert (log.parsed[0], log.parsed[1]) == (0.0, 1.0)
+    assert (log.service_only[0], log.service_only[1], log.service_only[20]) == (0.0, 1.0, 0.25)
+    assert (log.fallback[20], log.unresolved[20], log.timeouts[10]) == (0.5, 0.25, 1 / 8)
+    assert (log.reward[5], log.reward[20], log.correct[20]) == (0.5, -1.0, 0.0)
+
+
+def test_a_repeated_step_counts_once_and_the_newer_one(run):
+    again = [rollout(5, n, written_ns=2) | {"reward": 2.0} for n in range(ROLLOUTS)]
+    write_shard(run, again, "1.parquet")
+    log = service_log.read_service_log(run)
+    assert (len(log.batch), log.reward[5]) == (BATCHES, 2.0)
+
+
+def test_journals_from_before_the_fallback_was_written_down_are_read(run):
+    path = run / journal.FOLDER / "0.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["is_fallback"]), path)
+    log = service_log.read_service_log(run)
+    assert (log.fallback.max(), log.service_only[20]) == (0.0, 0.75)
+
+
+def test_a_burst_is_one_event_with_its_lowest_point_and_the_warm_up_is_none(run):
+    log = service_log.read_service_log(run)
+    assert service.find_bursts(log) == [service.Burst(*BURST)]
+    early = dataclasses.replace(log, service_only=np.where(log.batch < 4, 0.0, 1.0))
+    assert service.find_bursts(early) == []
+    still = dataclasses.replace(log, service_only=np.where(log.batch >= 38, 0.5, 1.0))
+    assert service.find_bursts(still) == [service.Burst(38, 39)]
+
+
+def test_the_page_says_what_was_planted(run):
+    study = Study([], [], (), (100.0,), runs=(run, run.parent / "no journal"))
+    (rates,) = service.service(study).tables[0].rows
+    assert (rates["batches"], rates["service_only_min"], rates["parsed_in_warm_up"]) == (36, 25.0, 75.0)
+    assert rates["fallback"] == pytest.approx(100 * 2 * 0.5 / 36)
+    found = service.bursts(study)
+    (burst,), (symptoms,) = (table.rows for table in found.tables)
+    assert (burst["first_batch"], burst["last_batch"], burst["batches"]) == (*BURST, 2)
+    assert (burst["service_only_min"], burst["fallback_peak"], burst["unresolved_peak"]) == (25.0, 50.0, 25.0)
+    assert (burst["return_in_burst"], burst["return_of_run"]) == (-1.0, pytest.approx((34 * 0.5 - 2) / 36))
+    assert (symptoms["return_range"], symptoms["service_only_min"]) == (1.5, 25.0)
+    assert [figure.name for figure in found.figures] == ["burst_anatomy", "returns"]
+
+
+def test_runs_without_rollouts_say_what_would_fill_the_section(tmp_path):
+    study = Study([], [], (), (100.0,), runs=(tmp_path,))
+    assert "grpo.keeps_rollouts" in service.bursts(study).missing
