@@ -19,7 +19,7 @@ SOURCES = "".join(path.read_text() for path in sorted((ROOT / "optimrl_jax" / "a
 def test_the_page_has_every_item_and_says_how_to_get_most():
     states = [state for _, _, state, _ in ROWS]
     assert len(ROWS) >= 121
-    assert sum(state in ("yes", "hardware") for state in states) >= 95
+    assert sum(state in ("yes", "hardware") for state in states) >= 115
     assert all(how for _, _, state, how in ROWS if state != "no")
 
 

@@ -17,6 +17,8 @@ PICKS = {"WR_b": "fastest", "WR_med": "median"}
 # Two programs within 1 % of each other are a draw (App. G.1, selection of pairs).
 DRAW_MARGIN = 0.01
 MOST_CASES = 12
+# A ring needs three corners to enclose anything.
+FEWEST_CORNERS = 3
 Key = Callable[[StoredProblem], str]
 
 
@@ -221,6 +223,8 @@ def _radar(study: Study, bands: dict[str, np.ndarray]) -> FigureOf:
     runs = {run: members for run, members in checkpoints_by_run(study).items() if len(members) > 1}
     rings = [(f"{p.label}", p) for members in runs.values() for p in members] or [(p.label, p) for p in study.policies]
     tau = min(study.taus)
+    if len(bands) < FEWEST_CORNERS:
+        return _band_marks(rings, bands, tau)
     angles = np.linspace(0, 2 * np.pi, len(bands), endpoint=False)
     caption = f"pass@1 at p{tau:g}, %; a ring for each {'checkpoint' if runs else 'policy'}"
     figure = style.new_figure(6.0, 4.4, caption=caption)
@@ -230,5 +234,20 @@ def _radar(study: Study, bands: dict[str, np.ndarray]) -> FigureOf:
         axes.plot([*angles, angles[0]], [*values, values[0]], color=style.colour(index), label=label)
     axes.set_ylim(0, 100)
     axes.set_xticks(angles, [f"difficulty {band}" for band in bands], fontsize=8)
+    style.show_legend(axes)
+    return FigureOf("difficulty_radar", caption, figure)
+
+
+def _band_marks(rings: list[tuple[str, PolicyRun]], bands: dict[str, np.ndarray], tau: float) -> FigureOf:
+    """Draw marks for each band where there are too few of them for rings."""
+    caption = f"pass@1 at p{tau:g}, %; a mark for each difficulty"
+    figure = style.new_figure(7.0, 3.8, caption=caption)
+    axes = figure.subplots()
+    for index, (band, members) in enumerate(bands.items()):
+        values = [_percent_on(policy, tau, members) for _, policy in rings]
+        look = {"marker": style.marker(index), "color": style.colour(index), "label": f"difficulty {band}"}
+        axes.plot(values, linestyle="none", **look)
+    style.label_ticks(axes, x=[label for label, _ in rings])
+    axes.set(ylabel="pass@1, %", ylim=(0, 105))
     style.show_legend(axes)
     return FigureOf("difficulty_radar", caption, figure)

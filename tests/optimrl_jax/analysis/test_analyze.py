@@ -10,7 +10,7 @@ import pytest
 from optimrl_jax import analyze
 from optimrl_jax.evaluation import records
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR
-from tests.optimrl_jax.analysis import planted
+from tests.optimrl_jax.analysis import planted, planted_journal
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +22,7 @@ def output(tmp_path_factory):
     run = make(root / "runs" / "steps" / "grpo")
     metrics = [{"step": step, "reward": 0.1, "invalid_share": 0.25, "generate_s": 36.0} for step in range(1, 41)]
     (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in metrics))
+    planted_journal.write_journal(run)
     for seed, speed in enumerate((1.25, 3.5)):
         found = planted.evaluation(
             speeds={"early": 2.5, "late": speed}, steps=steps, name=f"s{seed}", recipe={"x": 1}, seed=seed

@@ -1,52 +1,20 @@
-"""Rates of a training run come out as they were planted in its journal: a warm-up, a burst, a step that was repeated."""
+"""Rates of a training run come out as they were planted in its journal: a warm-up, a burst, a repeated step."""
 
 import dataclasses
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from optimrl_jax.analysis.study import Study
 from optimrl_jax.analysis.timing import service, service_log
-from optimrl_jax.arrays import Status
 from optimrl_jax.rollout import journal
-
-BATCHES, ROLLOUTS = 40, 4
-BURST = (20, 21)
-
-
-def rollout(batch, sample, *, written_ns=1):
-    """In batch 0 nothing parses. In the burst, two of four rollouts need the fallback and one is settled by nobody."""
-    is_burst = batch in BURST
-    status = [Status.SUCCESS, Status.SUCCESS]
-    if is_burst and sample == 2:
-        status[1] = Status.FAULT
-    if batch == 10 and sample == 0:
-        status[1] = Status.TIMEOUT
-    row = {name: None for name in journal.SCHEMA.names}
-    return row | {
-        "batch": batch,
-        "place": 0,
-        "sample": sample,
-        "written_ns": written_ns,
-        "program": "" if batch == 0 else "print(1)",
-        "status": [int(one) for one in status],
-        "reward": -1.0 if is_burst else 0.5,
-        "is_valid": True,
-        "is_correct": not is_burst,
-        "is_fallback": is_burst and sample < 2,
-    }
-
-
-def write_shard(run, rows, name="0.parquet"):
-    (run / journal.FOLDER).mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=journal.SCHEMA), run / journal.FOLDER / name)
+from tests.optimrl_jax.analysis.planted_journal import BATCHES, BURST, ROLLOUTS, rollout, write_journal, write_shard
 
 
 @pytest.fixture
 def run(tmp_path):
-    write_shard(tmp_path / "bursty", [rollout(b, n) for b in range(BATCHES) for n in range(ROLLOUTS)])
+    write_journal(tmp_path / "bursty")
     return tmp_path / "bursty"
 
 

@@ -68,4 +68,4 @@ def test_the_page_has_difficulty_win_rates_and_limits_and_says_what_needs_refere
     limits = rows("time_limits")
     assert limits[1]["10_s"] == 100.0
     page = (workdir / "page" / "index.html").read_text()
-    assert page.count("needs problems with references") == 6
+    assert page.count("needs problems with references") == 9
