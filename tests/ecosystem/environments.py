@@ -19,6 +19,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "runs" / "ecosystem"
 STAMP = "packages.txt"
 TORCH = os.environ.get("OPTIMRL_TORCH", "torch")
+# Readers of exported weights and adapters; transformers asks for accelerate where it reads GGUF.
+TRANSFORMERS = (TORCH, "transformers", "peft", "accelerate", "safetensors", "gguf")
 # All installations of a session together: where packages come slowly, the rest is skipped.
 PIP_LIMIT_S = float(os.environ.get("OPTIMRL_PIP_LIMIT_S", "1800"))
 LATEST_S = time.monotonic() + PIP_LIMIT_S

@@ -11,7 +11,7 @@ from optimrl_jax.model import adapters, decoder
 from optimrl_jax.model.pretrained.peft_files import save_for_peft
 from optimrl_jax.model.pretrained.transformers_files import save_for_transformers
 from optimrl_jax.settings import LoraSettings, Network
-from tests.ecosystem.environments import TORCH, python_with, run_script
+from tests.ecosystem.environments import TRANSFORMERS, python_with, run_script
 from tests.optimrl_jax.model import tiny
 
 SCRIPT = pathlib.Path(__file__).parent / "add_adapters.py"
@@ -20,7 +20,7 @@ ROWS = np.random.default_rng(0).integers(0, 256, (4, 20))
 
 
 def test_peft_adds_the_adapters_to_the_base(tmp_path):
-    python = python_with("peft", TORCH, "transformers", "peft", "safetensors")
+    python = python_with("transformers", *TRANSFORMERS)
     tokenizer = tokenizer_lib.train_tokenizer(["print(1)", "for each a[i]"], 300)
     network = Network(**{**vars(tiny.SETTINGS), "vocabulary": tokenizer.size})
     base = tiny.params(network, scale=3.0)

@@ -18,7 +18,7 @@ from optimrl_jax.model.pretrained import published
 from optimrl_jax.model.pretrained.gguf import save_gguf
 from optimrl_jax.model.pretrained.transformers_files import save_for_transformers
 from optimrl_jax.settings import ComputeSettings, Network
-from tests.ecosystem.environments import TORCH, python_with, run_script
+from tests.ecosystem.environments import TRANSFORMERS, python_with, run_script
 from tests.optimrl_jax.model import tiny
 
 SCRIPT = pathlib.Path(__file__).parent / "read_export.py"
@@ -53,7 +53,7 @@ FAMILIES = {
 
 @pytest.fixture(scope="module")
 def python():
-    return python_with("transformers", TORCH, "transformers", "safetensors", "gguf")
+    return python_with("transformers", *TRANSFORMERS)
 
 
 @pytest.fixture(scope="module")
