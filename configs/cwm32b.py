@@ -9,6 +9,7 @@ import ml_collections
 from configs import paper
 
 MODEL = paper.PaperModel("cwm32b", "cwm-32b", tensor=8, learning_rate=1.4e-7, sft_tensor=None)
+ROWS = paper.ROWS
 
 
 def get_config(row: str = "standard_rlvr") -> ml_collections.ConfigDict:

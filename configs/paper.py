@@ -16,6 +16,8 @@ from optimrl_jax.model.pretrained import shapes
 
 DATASET = "data/dmc_optim"
 SFT_ROW = "sft"
+# What FILE:ROW can name, for every model.
+ROWS = (SFT_ROW, *environment.PRESETS, *environment.ROW_ALIASES)
 SFT_MIX = (("data/open_code_reasoning_2.parquet", 1.0), ("data/open_math_reasoning.parquet", 1.0))
 ROW_TOKENS = 32_768
 PROMPT_TOKENS = 4_096

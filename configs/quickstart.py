@@ -49,6 +49,7 @@ VARIANTS = {
     "opt_only": _opt_only,
     "external": _external,
 }
+ROWS = tuple(VARIANTS)
 
 
 def get_config(variant: str = RANKED) -> ml_collections.ConfigDict:

@@ -8,6 +8,7 @@ import ml_collections
 from configs import paper
 
 MODEL = paper.PaperModel("qwen32b", "qwen2.5-32b", tensor=8, learning_rate=1.4e-7, sft_tensor=8)
+ROWS = paper.ROWS
 
 
 def get_config(row: str = "standard_rlvr") -> ml_collections.ConfigDict:

@@ -8,6 +8,7 @@ import ml_collections
 from configs import paper
 
 MODEL = paper.PaperModel("qwen7b", "qwen2.5-7b", tensor=2, learning_rate=1e-7, sft_tensor=4)
+ROWS = paper.ROWS
 
 
 def get_config(row: str = "standard_rlvr") -> ml_collections.ConfigDict:

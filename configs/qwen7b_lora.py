@@ -10,6 +10,7 @@ from configs import paper, qwen7b
 
 PROMPT_TOKENS = 2_048
 ROW_TOKENS = 8_192
+ROWS = paper.ROWS
 
 
 def get_config(row: str = "per_test_top_30") -> ml_collections.ConfigDict:

@@ -5,7 +5,6 @@
 of their own. Nothing is executed and no model is loaded.
 """
 
-import argparse
 import logging
 import pathlib
 import sys
@@ -17,9 +16,11 @@ from optimrl_jax.analysis.sections import Section
 from optimrl_jax.analysis.study import Study, open_studies
 from optimrl_jax.analysis.timing import backends, passes, service
 from optimrl_jax.evaluation.leaderboards import LEADERBOARDS
-from optimrl_jax.jobs.errors import EXIT_USER_ERROR, UserError
+from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.progress import JobProgress
 
 _LOG = logging.getLogger(__name__)
+NAME = "analyze"
 
 # Every section of the page, in order.
 SECTIONS: dict[str, Callable[[Study], Section]] = {
@@ -54,16 +55,15 @@ def main(argv: Sequence[str] | None = None) -> int:
       The exit code: 0, or 2 after one line for a caller's mistake.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    flags = _parser().parse_args(argv)
-    try:
-        analyze(
-            _paths(flags.records), pathlib.Path(flags.output), runs=_paths(flags.runs), baseline=flags.baseline,
-            leaderboard=flags.leaderboard,
-        )  # fmt: skip
-    except UserError as error:
-        print(f"analyze: {error}", file=sys.stderr)
-        return EXIT_USER_ERROR
-    return 0
+    return run_command(_run, argv, name=NAME)
+
+
+def _run(arguments: Sequence[str]) -> None:
+    flags = _parser().parse_args(arguments)
+    analyze(
+        _paths(flags.records), pathlib.Path(flags.output), runs=_paths(flags.runs), baseline=flags.baseline,
+        leaderboard=flags.leaderboard,
+    )  # fmt: skip
 
 
 def analyze(
@@ -92,21 +92,27 @@ def analyze(
     started_s = time.monotonic()
     studies = open_studies(records, leaderboard=leaderboard, baseline=baseline, runs=runs)
     parts = []
-    for study in studies:
-        names = sorted({problem.source for problem in study.problems})
-        heading = f"{len(study.policies)} policies on {len(study.problems)} problems ({', '.join(names)})"
-        parts.append((heading, [section(study) for section in SECTIONS.values()]))
+    with JobProgress("section", len(studies) * len(SECTIONS)) as progress:
+        for study in studies:
+            names = sorted({problem.source for problem in study.problems})
+            heading = f"{len(study.policies)} policies on {len(study.problems)} problems ({', '.join(names)})"
+            sections = []
+            for name, section in SECTIONS.items():
+                sections.append(section(study))
+                progress.advance_to(len(parts) * len(SECTIONS) + len(sections), name)
+            parts.append((heading, sections))
     page.write_page(output, parts, title="Evaluation")
     _LOG.info("%s: %d sections in %.1f s", output / "index.html", len(SECTIONS), time.monotonic() - started_s)
     return studies
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="optimrl_jax.analyze", description=__doc__)
+def _parser() -> ArgumentParser:
+    description = "Draw every table and figure of stored evaluations, on one HTML page; nothing is executed."
+    parser = ArgumentParser(prog=NAME, description=description)
     parser.add_argument("--records", required=True, help="directories that evaluations wrote, separated by commas")
     parser.add_argument("--output", required=True, help="directory of the page, tables and figures")
     parser.add_argument("--runs", default="", help="workdirs of training runs, for what their metrics say")
-    parser.add_argument("--baseline", default="", help="policy that others are compared with; default: the first")
+    parser.add_argument("--baseline", default="", help="policy that others are compared with; empty: the first")
     parser.add_argument(
         "--leaderboard", default="fresh", choices=sorted(LEADERBOARDS), help="references to rank against"
     )

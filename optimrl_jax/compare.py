@@ -24,10 +24,13 @@ from optimrl_jax.evaluation import style
 from optimrl_jax.evaluation.endpoint import PolicyEndpoint, Question
 from optimrl_jax.evaluation.policies import KEY_VARIABLE
 from optimrl_jax.jobs import files
-from optimrl_jax.jobs.errors import EXIT_USER_ERROR, UserError
+from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.jobs.progress import JobProgress
 
 _LOG = logging.getLogger(__name__)
 HUMAN_SIDE = "human"
+NAME = "compare"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,13 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
       The exit code: 0, or 2 after one line for a caller's mistake.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    flags = _parser().parse_args(argv)
-    try:
-        compare(flags)
-    except UserError as error:
-        print(f"compare: {error}", file=sys.stderr)
-        return EXIT_USER_ERROR
-    return 0
+    return run_command(lambda arguments: compare(_parser().parse_args(arguments)), argv, name=NAME)
 
 
 def compare(flags: argparse.Namespace) -> None:
@@ -88,7 +85,8 @@ def classify(
     ]
     endpoint = PolicyEndpoint(url, model or "judge", store=answers, key=os.environ.get(KEY_VARIABLE, ""))
     try:
-        texts = [answer.text for answer in endpoint.ask(questions)]
+        with JobProgress("answers", len(questions)) as progress:
+            texts = [answer.text for answer in endpoint.ask(questions, on_answer=progress.advance_to)]
     finally:
         endpoint.close()
     found = []
@@ -173,8 +171,9 @@ def _draw(found: Sequence[Classification], path: pathlib.Path) -> None:
     figure.savefig(path, dpi=style.DPI)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="optimrl_jax.compare", description=__doc__)
+def _parser() -> ArgumentParser:
+    description = "Ask a model what made one of two correct programs faster, for every problem that two sides solve."
+    parser = ArgumentParser(prog=NAME, description=description)
     parser.add_argument("--records", required=True, help="directory that an evaluation wrote")
     parser.add_argument("--policy", required=True, help="policy whose programs are compared")
     parser.add_argument("--against", required=True, help="another policy, or human: the fastest reference")

@@ -17,6 +17,7 @@ from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.simulator import diagnostics, plots, report
 from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.problems import Problems, stack_problems, synthetic
@@ -98,7 +99,13 @@ def simulate_runs(groups: list[Problems], settings: SimulatorSettings) -> SweepR
     schedule = settings.schedule
     if schedule.window > schedule.steps:
         raise UserError(f"schedule.window = {schedule.window}: expected at most schedule.steps = {schedule.steps}")
-    found = sweep(groups, alpha=settings.problems.alpha, beta_s=settings.problems.beta_s, on_batch=_progress())
+    with JobProgress("problems swept", sum(len(group.status) for group in groups)) as progress:
+        found = sweep(
+            groups,
+            alpha=settings.problems.alpha,
+            beta_s=settings.problems.beta_s,
+            on_batch=lambda done, _: progress.advance_to(done),
+        )
     try:
         rows = sample_schedule(
             found,
@@ -115,19 +122,6 @@ def simulate_runs(groups: list[Problems], settings: SimulatorSettings) -> SweepR
     columns["degenerate"] = diagnostics.degeneracy(columns, **thaw(settings.degenerate))
     columns["rank"] = diagnostics.rank_configurations(columns, columns["degenerate"])
     return SweepResult(x, curves, columns)
-
-
-def _progress():
-    """Make a callback that prints a line at every tenth of the problems."""
-    printed = 0
-
-    def on_batch(done: int, total: int) -> None:
-        nonlocal printed
-        if 10 * done // total > printed:
-            printed = 10 * done // total
-            print(f"sweep: {done:,} of {total:,} problems", flush=True)
-
-    return on_batch
 
 
 def _write(workdir: pathlib.Path, result: SweepResult, settings: SimulatorSettings, *, labels: dict[str, int]) -> None:

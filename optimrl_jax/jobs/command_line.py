@@ -15,8 +15,8 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from optimrl_jax.jobs.checked_fields import did_you_mean, freeze
-from optimrl_jax.jobs.config_files import load_values
+from optimrl_jax.jobs.checked_fields import did_you_mean, flatten, freeze
+from optimrl_jax.jobs.config_files import load_values, rows_of
 from optimrl_jax.jobs.errors import UserError, exit_code
 from optimrl_jax.jobs.field_texts import field_texts, set_field, takes_no_text
 from optimrl_jax.jobs.user_paths import writable_directory
@@ -42,8 +42,21 @@ class Job:
     arguments: tuple[str, ...] = ()
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """Shows the default of every flag that has one, behind its meaning."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text = action.help or ""
+        has_default = action.option_strings and action.default not in (None, "", argparse.SUPPRESS)
+        return text + " (default: %(default)s)" if has_default and "%(default)" not in text else text
+
+
 class ArgumentParser(argparse.ArgumentParser):
-    """An argument parser that raises UserError instead of printing its usage and leaving."""
+    """An argument parser that raises UserError instead of printing its usage and leaving; its help shows defaults."""
+
+    def __init__(self, *args: typing.Any, **options: typing.Any) -> None:
+        super().__init__(*args, **options)
+        self.formatter_class = _HelpFormatter
 
     def error(self, message: str) -> typing.NoReturn:
         """Raise UserError with argparse's message."""
@@ -89,9 +102,11 @@ def run_job(
 
     name = pathlib.Path(arguments[0]).stem
     if HELP_FLAGS & set(arguments):
-        about = (sys.modules[job.__module__].__doc__ or "").strip().splitlines()[:1]
-        _print_help(name, "".join(about).removeprefix("Edge: "), kind, options, has_dry_run=dry_run is not None)
-        return 0
+        lines = (sys.modules[job.__module__].__doc__ or "").strip().splitlines()
+        parser = _parser(options, has_dry_run=dry_run is not None)
+        about = "".join(lines[:1]).removeprefix("Edge: ")
+        parser.prog, parser.description = name, about[:1].upper() + about[1:]
+        return _run_to_exit_code(lambda: _print_help(parser, arguments[1:], kind), name=name)
 
     def run() -> None:
         parsed, is_dry = _parse(arguments[1:], kind, options, has_dry_run=dry_run is not None)
@@ -165,11 +180,22 @@ def _field_changes(rest: Sequence[str], kind: type, *, known_flags: Sequence[str
             raise UserError(f"{flag}: expected a value")
 
 
-def _print_help(name: str, about: str, kind: type, options: Mapping[str, str], *, has_dry_run: bool) -> None:
-    parser = _parser(options, has_dry_run=has_dry_run)
-    parser.prog, parser.description = name, about
-    parser.usage = f"{name} --config=FILE[:ROW] [--config.FIELD=VALUE ...] --workdir=DIRECTORY [flags]"
+def _print_help(parser: ArgumentParser, arguments: Sequence[str], kind: type) -> None:
+    """Print flags and fields; `--config=FILE[:ROW]` beside `--help` shows the rows of a file and what it sets."""
+    parser.usage = f"{parser.prog} --config=FILE[:ROW] [--config.FIELD=VALUE ...] --workdir=DIRECTORY [flags]"
     print(parser.format_help())
-    print("fields, with their defaults (a configuration may set others):")
+    config = parser.parse_known_args([one for one in arguments if one not in HELP_FLAGS])[0].config
+    values = flatten(load_values(config)) if config else {}
+    if config:
+        rows = rows_of(config)
+        print(f"rows of {config.partition(':')[0]}, for --config=FILE:ROW:", ", ".join(rows) or "none", end="\n\n")
+        print(f"fields, with the values of {config}:")
+    else:
+        print(
+            "configurations, and the rows of the paper: python -m configs [MODEL]; --help --config=FILE[:ROW] shows the"
+        )
+        print("rows of a file and what it sets\n")
+        print("fields, with their defaults (a configuration may set others):")
     for field in field_texts(kind):
-        print(f"  --config.{field.name}={field.default}\n      {field.meaning}")
+        shown = repr(values[field.name]) if field.name in values else field.default
+        print(f"  --config.{field.name}={shown}\n      {field.meaning}")

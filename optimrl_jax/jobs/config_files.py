@@ -4,6 +4,7 @@ A checkout has the files in `configs`; a wheel carries the same folder as `optim
 comes first, so that a file of the user's may have the name of one of ours.
 """
 
+import contextlib
 import importlib
 import importlib.util
 import pathlib
@@ -11,6 +12,7 @@ import sys
 import traceback
 import types
 import typing
+from collections.abc import Iterator
 
 import ml_collections
 
@@ -41,13 +43,31 @@ def load_values(name: str) -> dict[str, typing.Any]:
     """
     file, _, row = name.partition(":")
     path = _find(file)
-    try:
+    with _place_told(path):
         get_config = getattr(_run(path), "get_config", None)
         if get_config is None:
             raise UserError(f"--config = {name!r}: expected a file with a function get_config()")
         config = get_config(row) if row else get_config()
         # A ConfigDict, or the plain nested dict that it stands for.
         return config if isinstance(config, dict) else config.to_dict()
+
+
+def rows_of(name: str) -> tuple[str, ...]:
+    """Return the rows that `FILE:ROW` can name: `ROWS` of that file, empty where it has none.
+
+    Raises:
+      UserError: if there is no such file, or it fails.
+    """
+    path = _find(name.partition(":")[0])
+    with _place_told(path):
+        return tuple(getattr(_run(path), "ROWS", ()))
+
+
+@contextlib.contextmanager
+def _place_told(path: pathlib.Path) -> Iterator[None]:
+    """Report what a configuration file raises as UserError with the file, the line and the message."""
+    try:
+        yield
     except UserError:
         raise
     except SyntaxError as error:

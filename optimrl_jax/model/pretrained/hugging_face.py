@@ -19,6 +19,7 @@ import safetensors.numpy
 
 from optimrl_jax.jobs.errors import SettingsError, UserError
 from optimrl_jax.jobs.files import write_json
+from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained.config import config_from_settings, settings_from_config
 from optimrl_jax.model.pretrained.names import HUGGING_FACE, StoredParameter, stored_parameters
@@ -144,9 +145,11 @@ def save_hugging_face(
     kind = jnp.dtype(dtype)
     shards = list(_shards(stored_parameters(settings), shard_bytes, kind.itemsize))
     files = [SINGLE_FILE] if len(shards) == 1 else [_shard_file(n, len(shards)) for n in range(len(shards))]
-    for file, shard in zip(files, shards, strict=True):
-        tensors = {name: stored_tensor(params, parameter, layer, kind) for name, parameter, layer in shard}
-        safetensors.numpy.save_file(tensors, str(path / file), metadata={"format": "pt"})
+    with JobProgress("files", len(files)) as progress:
+        for number, (file, shard) in enumerate(zip(files, shards, strict=True), start=1):
+            tensors = {name: stored_tensor(params, parameter, layer, kind) for name, parameter, layer in shard}
+            safetensors.numpy.save_file(tensors, str(path / file), metadata={"format": "pt"})
+            progress.advance_to(number, file)
     if len(shards) > 1:
         weight_map = {name: file for file, shard in zip(files, shards, strict=True) for name, _, _ in shard}
         total = sum(_size(parameter) for shard in shards for _, parameter, _ in shard) * kind.itemsize

@@ -1,11 +1,16 @@
 """Every mistake on a command line is one clear line on standard error and exit code 2."""
 
+import logging
 import pathlib
+import re
+import runpy
 import signal
+import sys
+import tomllib
 
 import pytest
 
-from optimrl_jax.jobs import command_line
+from optimrl_jax.jobs import command_line, scripts
 from optimrl_jax.jobs.errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
 from optimrl_jax.jobs.field_texts import field_texts
 from optimrl_jax.settings import Settings
@@ -127,3 +132,40 @@ def test_help_lists_every_field_with_default_meaning_and_range(capsys):
         assert f"--config.{field.name}={field.default}" in shown
         assert field.meaning in shown
     assert "upper clip of the ratio (a number that is not negative)" in shown
+
+
+def test_help_beside_a_configuration_lists_its_rows_and_shows_what_it_sets(capsys):
+    assert run("--help", f"--config={ROOT / 'configs' / 'qwen7b.py'}:ranked_p30") == 0
+    shown = capsys.readouterr().out
+    assert "ranked_p30" in shown.partition("for --config=FILE:ROW:")[2].partition("\n")[0]
+    assert "--config.environment.threshold=0.3\n" in shown
+    assert "--config.grpo.steps=10000\n" in shown
+    assert run("--help", f"--config={ROOT / 'configs' / 'qwen7b.py'}:ranked_p31") == EXIT_USER_ERROR
+    assert "ranked_p31" in capsys.readouterr().err
+
+
+# Every command that a wheel installs, without `optimrl-`.
+COMMANDS = [
+    target.rpartition(":")[2]
+    for target in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"].values()
+]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_says_what_it_does_and_what_each_flag_means(name, capsys, monkeypatch):
+    """Run the module's own entry point in this process: nineteen new ones would take a minute."""
+    module = getattr(scripts, name).args[0]
+    monkeypatch.setattr(sys, "argv", [f"{module.rpartition('.')[2]}.py", "--help"])
+    monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    assert ended.value.code in (0, None)
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: ")
+    assert "Edge: " not in shown
+    about = shown.partition("\n\n")[2].partition("\n\n")[0]
+    assert len(about.split()) >= 4, "expected a sentence on what the command does"
+    flags = re.findall(r"^  (?:-h, )?(--\w+)[^\n]*?(?:  (\S.*)|\n +(\S.*))?$", shown, flags=re.MULTILINE)
+    assert flags
+    assert [flag for flag, beside, below in flags if not (beside or below)] == []
