@@ -146,7 +146,7 @@ def grouped(completions: sampling.Completions, settings: Settings) -> list[Group
         rollouts = Rollouts(tokens, is_completion, log_prob, np.zeros(grpo.rollouts, np.int32))
         reward = draw.uniform(-1, 1, grpo.rollouts).astype(np.float32)
         judged = np.ones(grpo.rollouts, bool)
-        groups.append(Group(rollouts, reward, judged, judged, judged, problem=np.int32(index)))
+        groups.append(Group(rollouts, reward, judged, judged, judged, ~judged, problem=np.int32(index)))
     return groups
 
 

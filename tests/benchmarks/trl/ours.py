@@ -52,7 +52,7 @@ def rewarded(completions: sampling.Completions, tokenizer: Tokenizer, settings: 
         reward = np.array([len(text) % 7 for text in texts], np.float32)
         rollouts = join_rollouts(prompt, own, version=update, longest=len(prompt))
         is_valid = np.ones(samples, bool)
-        groups.append(Group(rollouts, reward, is_valid, is_valid, is_valid, problem=np.int32(problem)))
+        groups.append(Group(rollouts, reward, is_valid, is_valid, is_valid, ~is_valid, problem=np.int32(problem)))
     return groups
 
 
