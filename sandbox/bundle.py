@@ -20,6 +20,7 @@ MODULES = (
     "inside.languages",
     "inside.containment",
     "inside.zygote",
+    "inside.spawner",
     "runner",
 )
 

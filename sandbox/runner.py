@@ -15,6 +15,8 @@ Theory of operation. From the outside to the inside:
               a bounded time for each answer and then kills the container.
     runner    (this module) first process of the container, root with few capabilities. Never touches anything a program
               wrote, except its two output files. Checks on the run every 20 ms and ends it at a limit.
+    spawner   (inside.spawner) one process, child of the runner, forked before the first request: forks zygotes, which
+              therefore hold nothing of earlier programs, and leaves them to the runner.
     zygote    (inside.zygote) one process per program, child of the runner, in the control group of programs. Holds the
               compiled program as bytes, has its own mounts, and forks when it is told to.
     first     (inside.worlds) one process per run, child of the zygote: process 1 of a fresh world with its own
@@ -48,7 +50,7 @@ import sys
 import time
 from typing import BinaryIO
 
-from sandbox.inside import clocks, containment, counter, groups, kernel, languages, python, zygote
+from sandbox.inside import clocks, containment, counter, groups, kernel, languages, python, spawner, zygote
 
 HEADER = struct.Struct(">I")
 STDERR_BYTES = 4096
@@ -95,7 +97,7 @@ def main() -> python.MainProgram | None:
     except zygote.Born as born:
         nursery = born.zygote
     except EOFError:
-        containment.kill_descendants(uid, but=0)
+        containment.kill_descendants(uid)
         return None
     else:
         return None
@@ -179,6 +181,10 @@ class Runner:
         self._home = zygote.Home(scratch, program, uid, group, is_isolated)
         for path in (scratch, program):
             os.makedirs(path, exist_ok=True)
+        # Before the first request, and with nothing left to collect: a zygote has what this process holds now.
+        gc.collect()
+        gc.freeze()
+        self._spawner = spawner.Spawner(self._home)
         self._zygote: zygote.Zygote | None = None
         self._counter: counter.Counter | None = None
         self._meter = group.meter() if group else None
@@ -196,12 +202,9 @@ class Runner:
 
         Raises:
           EOFError: whoever asked for a run was gone before it ended.
-          zygote.Born: in a forked zygote, which has to leave this stack.
           zygote.Lost: a zygote ended, and not because memory ran out.
         """
         self._control = source.fileno()
-        gc.collect()
-        gc.freeze()
         while (request := receive(source)) is not None:
             send(target, self.answers[request["do"]](request))
 
@@ -237,7 +240,7 @@ class Runner:
             return {"error": missing, "is_unavailable": True}
         path = self._write_program(language, languages.encoded(request["text"]), request.get("files", {}))
         try:
-            made, warnings = self._use_tool(language, path)
+            made, warnings = self._use_tool(request["language"], path)
         except languages.Rejected as error:
             return {"error": str(error), **self._conditions}
         made_here, arguments = b"" if language.leaves_binary else made, request.get("arguments")
@@ -247,7 +250,7 @@ class Runner:
         if language.leaves_binary:
             languages.put_in_memory(made)
         self._bound(TOOL_LIMITS)
-        self._zygote = zygote.Zygote(language.become, program, home=self._home)
+        self._zygote = self._spawner.zygote(request["language"], "become", program, is_isolated=self._home.is_isolated)
         self._counter = counter.instructions_of(self._zygote.process)
         if self._home.group is None:
             self._meter = groups.tree_meter(self._zygote.process)
@@ -275,14 +278,15 @@ class Runner:
                 file.write(content if isinstance(content, bytes) else languages.encoded(content))
         return path
 
-    def _use_tool(self, language: languages.Language, path: str) -> tuple[bytes, str]:
+    def _use_tool(self, name: str, path: str) -> tuple[bytes, str]:
         """Run the language's tool, such as a compiler, on the program under limits of its own.
 
         Returns what the tool made (its standard output, or the binary that it left) and the warnings that it printed;
         raises Rejected where it refused the program, crashed, exceeded a limit or left nothing.
         """
+        language = languages.LANGUAGES[name]
         self._bound(TOOL_LIMITS)
-        tool = zygote.Zygote(language.tool, languages.Prepared(path), home=self._home._replace(is_isolated=False))
+        tool = self._spawner.zygote(name, "tool", languages.Prepared(path), is_isolated=False)
         try:
             with open(path, "rb", buffering=0) as source:
                 report, output = self._executed(tool, source.fileno(), TOOL_LIMITS)
@@ -346,7 +350,7 @@ class Runner:
             killed_for = watch.ended_for(child, control=self._control)
             ended = zygote.ended()
             if not self._home.is_isolated:
-                containment.kill_descendants(self._home.uid, but=zygote.process)
+                containment.kill_descendants(self._home.uid, but=(zygote.process, self._spawner.process))
             start = clocks.start_of(started, default=forked)
             output_bytes = os.fstat(output).st_size
             kept = os.pread(output, min(output_bytes, int(limits["output_bytes"]) + 1), 0)

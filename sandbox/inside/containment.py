@@ -6,7 +6,7 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from sandbox.inside import clocks, groups, kernel
@@ -273,16 +273,16 @@ def kill_group(child: int) -> None:
         os.killpg(child, signal.SIGKILL)
 
 
-def kill_descendants(uid: int | None, *, but: int) -> None:
-    """Kill and reap the children of this process, orphans that it adopted included, until none but one is left.
+def kill_descendants(uid: int | None, *, but: Collection[int] = ()) -> None:
+    """Kill and reap the children of this process, orphans that it adopted included, but for those to spare, until none is left.
 
     Killing one by one loses the race against a fork bomb; one signal to all processes of a user does not.
 
     Args:
       uid: the user of programs; None where they have no user of their own and are killed one by one.
-      but: the child to spare; 0 spares none.
+      but: children to spare.
     """
-    while orphans := [process for process in children_of(os.getpid()) if process != but]:
+    while orphans := [process for process in children_of(os.getpid()) if process not in but]:
         if uid is not None:
             orphans.append(as_user(uid, lambda: os.kill(-1, signal.SIGKILL)))
         for process in orphans:

@@ -77,13 +77,19 @@ class Language(NamedTuple):
     leaves_binary: bool = False
 
 
-def put_in_memory(content: bytes) -> None:
-    """Store a binary at PROGRAM_DESCRIPTOR, as an in-memory file without a name that nobody can change any more."""
-    file = os.memfd_create(PROGRAM_FILE, os.MFD_ALLOW_SEALING)
+def in_memory(name: str, content: bytes) -> int:
+    """Return the descriptor of a new file in memory that nobody can change any more; the caller closes it."""
+    file = os.memfd_create(name, os.MFD_ALLOW_SEALING)
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(file, rest) :]
     fcntl.fcntl(file, fcntl.F_ADD_SEALS, SEALS)
+    return file
+
+
+def put_in_memory(content: bytes) -> None:
+    """Store a binary at PROGRAM_DESCRIPTOR, as an in-memory file that nobody can change any more."""
+    file = in_memory(PROGRAM_FILE, content)
     os.dup2(file, PROGRAM_DESCRIPTOR)
     os.close(file)
 

@@ -4,12 +4,12 @@ It is separate from the runner because every page that either side touches after
 touches few. In a container every child is born into a world of its own: its parent is the first process of that world,
 which measures the end of the program, kills what it left behind and reports; the world ends with it.
 
-A fork here happens deep in the runner's stack. A process that becomes something else raises `Born`, which leaves that
-stack: a Python program has to begin where a fresh interpreter begins, or it would reach its recursion limit earlier.
+A zygote is forked deep in the stack of `spawner`. It raises `Born`, which leaves that stack: a Python program has to begin where a fresh interpreter begins, or it would reach its recursion limit earlier.
 """
 
 import contextlib
 import gc
+import marshal
 import os
 import select
 import signal
@@ -100,26 +100,21 @@ class Zygote:
       is_isolated: whether each child is the first process of a world of its own.
     """
 
-    def __init__(self, become: languages.Become, program: languages.Prepared, *, home: Home) -> None:
-        """Fork a zygote and wait until it is ready.
+    def __init__(self, process: int, commands: int, answers: int, *, is_isolated: bool) -> None:
+        """Take over a zygote that `spawner.Spawner` has forked, and wait until it is ready.
 
         Args:
-          become: turns a forked process into the program.
-          program: what it is given.
-          home: where programs run, and as whom.
+          process: its number.
+          commands: pipe to write orders to.
+          answers: pipe to read answers from.
+          is_isolated: whether each child is to be the first process of a world of its own.
 
         Raises:
-          Born: in the forked process.
           Lost: it ended before it was ready.
         """
-        commands, self._commands = os.pipe()
-        self._answers, answers = os.pipe()
-        self.is_isolated = home.is_isolated
-        self.process = os.fork()
-        if self.process == 0:
-            raise Born(Nursery(become, program, home, commands=commands, answers=answers))
-        os.close(commands)
-        os.close(answers)
+        self.process = process
+        self.is_isolated = is_isolated
+        self._commands, self._answers = commands, answers
         self._read(_READY.size)
 
     def start(self, descriptors: Sequence[int], limits: dict) -> int:
@@ -173,26 +168,29 @@ class Zygote:
 class Nursery:
     """The zygote's own end. It keeps nothing open but its own pipes: a pipe whose other end it held would never end."""
 
-    def __init__(
-        self, become: languages.Become, program: languages.Prepared, home: Home, *, commands: int, answers: int
-    ) -> None:
-        """Take over the pipes in a process that was just forked, and close everything else of the runner's.
+    def __init__(self, become: languages.Become, home: Home, *, streams: Sequence[int], runner: int) -> None:
+        """Take over the open files in a process that was just forked, read the program, and close everything else.
 
         Args:
           become: turns a forked process into the program.
-          program: what it is given.
           home: where programs run, and as whom.
-          commands: descriptor to read orders from.
-          answers: descriptor to write answers to.
+          streams: descriptors to read orders from, to write answers to, and to read the program from.
+          runner: number of the runner's process.
         """
         self._become = become
-        self._program = program
         self._home = home
+        self._runner = runner
+        self._meter: groups.Meter | None = None
+        commands, answers, content = streams
+        self._program = languages.Prepared(*marshal.loads(clocks.said(f"/proc/self/fd/{content}")))
         os.dup2(commands, _COMMANDS)
         os.dup2(answers, _ANSWERS)
         os.closerange(clocks.START_DESCRIPTOR, _COMMANDS)
-        self._runner = os.getppid()
-        self._meter: groups.Meter | None = None
+        # The binary of a compiled program lies in a file of the runner's that has no name.
+        with contextlib.suppress(FileNotFoundError):
+            binary = os.open(f"/proc/{runner}/fd/{languages.PROGRAM_DESCRIPTOR}", os.O_RDONLY)
+            os.dup2(binary, languages.PROGRAM_DESCRIPTOR)
+            os.close(binary)
 
     def serve(self) -> python.MainProgram | None:
         """Fork a child for each command until there are no more, then exit; return only in a child.
