@@ -1,0 +1,1 @@
+"""What the sandbox promises, measured: `python -m tests.benchmarks.sandbox`."""
