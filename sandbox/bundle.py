@@ -18,6 +18,7 @@ MODULES = (
     "inside.worlds",
     "inside.python",
     "inside.languages",
+    "inside.inputs",
     "inside.containment",
     "inside.zygote",
     "inside.spawner",
@@ -26,10 +27,11 @@ MODULES = (
 
 # The names are removed again, so that a program finds no module that a plain interpreter lacks.
 _LOADER = """import sys, types
-held = {{}}
+held, started_with = {{}}, frozenset(sys.modules)
 for name in ("sandbox", "sandbox.inside"):
     held[name] = sys.modules[name] = types.ModuleType(name)
     held[name].__path__ = []
+held["sandbox.inside"].STARTED_WITH = started_with
 for name, source in {sources!r}.items():
     parent, _, last = name.rpartition(".")
     held[name] = sys.modules[name] = types.ModuleType(name)

@@ -50,7 +50,7 @@ import sys
 import time
 from typing import BinaryIO
 
-from sandbox.inside import clocks, containment, counter, groups, kernel, languages, python, spawner, zygote
+from sandbox.inside import clocks, containment, counter, groups, inputs, kernel, languages, python, spawner, zygote
 
 HEADER = struct.Struct(">I")
 STDERR_BYTES = 4096
@@ -174,7 +174,7 @@ class Runner:
         require_container(uid)
         if uid is None:
             kernel.adopt_orphans()
-        self._directory = directory
+        self._inputs = inputs.Inputs(directory)
         group = groups.open_group() if uid is not None else None
         scratch = "/tmp" if uid is not None else os.path.join(directory, "scratch")
         program = "/program" if uid is not None else os.path.join(directory, "program")
@@ -195,7 +195,12 @@ class Runner:
             "isolation": "world" if is_isolated else "clean" if uid is not None else "none",
         }
         self._prepared: dict = {}
-        self.answers = {"input": self._store, "forget": self._forget, "program": self._prepare, "run": self._run}
+        self.answers = {
+            "input": self._inputs.store,
+            "forget": self._inputs.forget,
+            "program": self._prepare,
+            "run": self._run,
+        }
 
     def serve(self, source: BinaryIO, target: BinaryIO) -> None:
         """Answer requests from `source` on `target`, one after the other, until `source` ends or hangs up.
@@ -207,24 +212,6 @@ class Runner:
         self._control = source.fileno()
         while (request := receive(source)) is not None:
             send(target, self.answers[request["do"]](request))
-
-    def _store(self, request: dict) -> dict:
-        """Store the input of one test; answer with an error where the file system has no room for it."""
-        try:
-            with open(self._path(request), "wb") as file:
-                file.write(languages.encoded(request["text"]))
-        except OSError as error:
-            return {"error": f"no room for an input of {len(request['text'])} characters ({error.strerror})"}
-        return {}
-
-    def _path(self, request: dict) -> str:
-        return f"{self._directory}/{request['suite']}-{request['test']}"
-
-    def _forget(self, _: dict) -> dict:
-        for entry in list(os.scandir(self._directory)):
-            if entry.is_file():
-                os.unlink(entry.path)
-        return {}
 
     def _prepare(self, request: dict) -> dict:
         """Compile a program and replace the process that held the one before.
@@ -317,8 +304,11 @@ class Runner:
         counted, kills = self._counter.read() if self._counter else 0, self._kills()
         try:
             assert self._zygote is not None
-            with open(self._path(request), "rb", buffering=0) as source:
-                report, output = self._executed(self._zygote, source.fileno(), request["limits"])
+            source = self._inputs.open_copy(request)
+            try:
+                report, output = self._executed(self._zygote, source, request["limits"])
+            finally:
+                os.close(source)
         except zygote.Lost:
             if self._kills() == kills:
                 raise

@@ -274,7 +274,7 @@ def kill_group(child: int) -> None:
 
 
 def kill_descendants(uid: int | None, *, but: Collection[int] = ()) -> None:
-    """Kill and reap the children of this process, orphans that it adopted included, but for those to spare, until none is left.
+    """Kill and reap the children of this process, adopted orphans included, until only those to be spared are left.
 
     Killing one by one loses the race against a fork bomb; one signal to all processes of a user does not.
 

@@ -224,10 +224,13 @@ _UNRAISABLE = _kind_of_unraisables()
 
 
 def _report_unraisable(error: BaseException, thing: object) -> None:
-    """Report an error that nobody can catch, without the frames of this module."""
-    # Without the frames of this module.
+    """Report an error that nobody can catch, without the frames of this module; one in the reporting has no effect."""
     error.__traceback__ = None
-    sys.unraisablehook(_UNRAISABLE((type(error), error, None, None, thing)))
+    try:
+        sys.unraisablehook(_UNRAISABLE((type(error), error, None, None, thing)))
+    except BaseException:
+        # Where standard error cannot be written either, nobody can be told.
+        return
 
 
 def _unraisable(action: Callable[[], object]) -> None:

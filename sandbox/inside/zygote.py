@@ -4,7 +4,8 @@ It is separate from the runner because every page that either side touches after
 touches few. In a container every child is born into a world of its own: its parent is the first process of that world,
 which measures the end of the program, kills what it left behind and reports; the world ends with it.
 
-A zygote is forked deep in the stack of `spawner`. It raises `Born`, which leaves that stack: a Python program has to begin where a fresh interpreter begins, or it would reach its recursion limit earlier.
+A zygote is forked deep in the stack of `spawner`. It raises `Born`, which leaves that stack: a Python program has to
+begin where a fresh interpreter begins, or it would reach its recursion limit earlier.
 """
 
 import contextlib

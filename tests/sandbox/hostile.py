@@ -13,8 +13,11 @@ MEBIBYTE = 1 << 20
 SECRET = "the-other-tests-input"
 SUITE = Suite(inputs=("3\n", SECRET), expected=("6\n", "the-expected-output\n"))
 FOLDER = pathlib.Path(__file__).with_name("hostile_programs")
-LONG_S, SHORT_S = 1.0, 0.3
-ATTEMPT = "import os, sys, glob, signal, ctypes, socket, subprocess\ntry:\n    {}; print('escaped')\nexcept Exception:\n    print(6)\n"
+LONG_S, SHORT_S = 0.8, 0.15
+ATTEMPT = (
+    "import os, sys, glob, signal, ctypes, socket, subprocess\n"
+    "try:\n    {}; print('escaped')\nexcept Exception:\n    print(6)\n"
+)
 # Prints 6 where an earlier program has left nothing: no file, no process, no System V object.
 CLEAN = (
     "import ctypes, glob, os\nn = int(input())\nleft = [p for p in ('/tmp', '/dev/shm') for _ in os.listdir(p)]\n"

@@ -1,27 +1,15 @@
 """The fast path against a fresh interpreter: the same bytes on both streams and the same status, idiom by idiom."""
 
-import re
-
 import pytest
 
 from sandbox.backends import docker, local
-from sandbox.backends.worker import SandboxWorker
 from sandbox.protocol import Limits, Suite
+from tests.sandbox.comparison import differences
 from tests.sandbox.engine import require_docker
 from tests.sandbox.idioms import IDIOMS, INPUT
 
 SUITE = Suite(inputs=(INPUT,), expected=(None,))
 LIMITS = Limits(wall_s=10.0)
-# What differs from one run of an interpreter to the next.
-VARYING = re.compile(rb"0x[0-9a-f]+|in [0-9.]+s|Thread-\d+|\(?pid[ =]\d+\)?|tmp\w+")
-
-
-def outcome(worker: SandboxWorker, program: str, language: str) -> tuple[object, ...]:
-    error = worker.compile(program, language=language)
-    if error is not None:
-        return ("does not compile", error)
-    (report,) = worker.run(SUITE, [0], limits=lambda _: LIMITS, probes=False)
-    return report["exit"], VARYING.sub(b"_", report["output"]), VARYING.sub(b"_", str(report["errors"]).encode())
 
 
 @pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
@@ -46,4 +34,4 @@ def test_an_idiom_behaves_as_in_a_fresh_interpreter(worker, index):
         pytest.skip(
             "without a control group, reserved stacks count: those of a fresh interpreter's threads are 512 MiB"
         )
-    assert outcome(worker, program, "python3") == outcome(worker, program, "python3_fresh"), program
+    assert list(differences(worker, program, suite=SUITE, tests=[0], limits=LIMITS)) == []
