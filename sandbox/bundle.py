@@ -11,7 +11,9 @@ FOLDER = pathlib.Path(__file__).parent
 # In the order in which they import each other. The text is a single argument of a command, and Linux takes at most
 # 128 KiB in one (MAX_ARG_STRLEN): their comments and docstrings count too.
 MODULES = (
+    "inside.wire",
     "inside.clocks",
+    "inside.speed",
     "inside.counter",
     "inside.kernel",
     "inside.groups",

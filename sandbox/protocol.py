@@ -338,8 +338,9 @@ class RunResult:
       request_sha256: content address of the request.
       results: the executed tests in the order asked for.
       measured_under: service, backend, image, host and calibration by name, so that a stored duration can be traced.
-        `degraded` is present where its seconds are doubtful, `fallback` where some verdicts come from the client's own
-        machine.
+        `degraded` is present where its seconds are doubtful, `busy` where others had the core for a part of the last
+        runs, `precision` is "missed" where the host did not allow the precision asked for, and `fallback` is present
+        where some verdicts come from the client's own machine.
     """
 
     request_sha256: str

@@ -43,16 +43,27 @@ directories which belong to everyone outside a container: with `--uid` it insist
 
 import binascii
 import gc
-import json
 import os
-import struct
 import sys
 import time
+import typing
 from typing import BinaryIO
 
-from sandbox.inside import clocks, containment, counter, groups, inputs, kernel, languages, python, spawner, zygote
+from sandbox.inside import (
+    clocks,
+    containment,
+    counter,
+    groups,
+    inputs,
+    kernel,
+    languages,
+    python,
+    spawner,
+    speed,
+    wire,
+    zygote,
+)
 
-HEADER = struct.Struct(">I")
 STDERR_BYTES = 4096
 FIRST_PROCESS = 1
 MEBIBYTE = 1 << 20
@@ -66,6 +77,8 @@ TOOL_LIMITS = {
 }
 OUT_OF_MEMORY: dict[str, object] = {
     "exit": -9,
+    "at_s": 0.0,
+    "waited_s": 0.0,
     "killed_for": "memory",
     "oom_killed": True,
     "wall_s": 0.0,
@@ -93,7 +106,9 @@ def main() -> python.MainProgram | None:
         _restart_on_files()
     try:
         runner = Runner(sys.argv[1], uid=uid, is_isolated="--world" in sys.argv, is_layout_fixed=is_layout_fixed)
-        runner.serve(os.fdopen(CONTROL_IN, "rb", closefd=False), os.fdopen(CONTROL_OUT, "wb", closefd=False))
+        # Without a buffer: what was read ahead, nobody could wait for.
+        source = typing.cast(BinaryIO, os.fdopen(CONTROL_IN, "rb", buffering=0, closefd=False))
+        runner.serve(source, os.fdopen(CONTROL_OUT, "wb", closefd=False))
     except zygote.Born as born:
         nursery = born.zygote
     except EOFError:
@@ -137,19 +152,6 @@ def require_container(uid: int | None) -> None:
         raise SystemExit(f"--uid {uid}: expected to be the first process of a container")
 
 
-def receive(source: BinaryIO) -> dict | None:
-    """Read one message: four bytes of length, big-endian, then that much JSON; None at the end of the stream."""
-    head = source.read(HEADER.size)
-    return json.loads(source.read(*HEADER.unpack(head))) if len(head) == HEADER.size else None
-
-
-def send(target: BinaryIO, message: dict) -> None:
-    """Write one message in the form that `receive` reads, and flush it."""
-    body = json.dumps(message).encode()
-    target.write(HEADER.pack(len(body)) + body)
-    target.flush()
-
-
 class Runner:
     """State between requests: the process that holds the program, and the files that hold the inputs of tests.
 
@@ -188,8 +190,10 @@ class Runner:
         self._zygote: zygote.Zygote | None = None
         self._counter: counter.Counter | None = None
         self._meter = group.meter() if group else None
+        self._bounds = containment.GroupBounds(group)
         self._control: int | None = None
         self._probe_s = 0.0
+        self._speed = speed.SpeedLog()
         self._conditions = {
             "is_layout_fixed": is_layout_fixed,
             "isolation": "world" if is_isolated else "clean" if uid is not None else "none",
@@ -210,8 +214,13 @@ class Runner:
           zygote.Lost: a zygote ended, and not because memory ran out.
         """
         self._control = source.fileno()
-        while (request := receive(source)) is not None:
-            send(target, self.answers[request["do"]](request))
+        while (request := self._next(source)) is not None:
+            wire.send(target, self.answers[request["do"]](request))
+
+    def _next(self, source: BinaryIO) -> dict | None:
+        """Wait for the next request, and look at the speed of this core meanwhile."""
+        self._speed.probe_until_readable(source.fileno())
+        return wire.receive(source)
 
     def _prepare(self, request: dict) -> dict:
         """Compile a program and replace the process that held the one before.
@@ -236,7 +245,7 @@ class Runner:
         )
         if language.leaves_binary:
             languages.put_in_memory(made)
-        self._bound(TOOL_LIMITS)
+        self._bounds.impose(TOOL_LIMITS)
         self._zygote = self._spawner.zygote(request["language"], "become", program, is_isolated=self._home.is_isolated)
         self._counter = counter.instructions_of(self._zygote.process)
         if self._home.group is None:
@@ -272,7 +281,7 @@ class Runner:
         raises Rejected where it refused the program, crashed, exceeded a limit or left nothing.
         """
         language = languages.LANGUAGES[name]
-        self._bound(TOOL_LIMITS)
+        self._bounds.impose(TOOL_LIMITS)
         tool = self._spawner.zygote(name, "tool", languages.Prepared(path), is_isolated=False)
         try:
             with open(path, "rb", buffering=0) as source:
@@ -297,11 +306,14 @@ class Runner:
     def _run(self, request: dict) -> dict:
         """Run the current program on one stored input and report what `_executed` measured.
 
-        The report also holds `output` (base64), `instructions` (None where they cannot be counted) and `probe_s`, the
-        faster of the probes before and after (0 where the request wants none).
+        The report also holds `output` (base64), `instructions` (None where they cannot be counted), `probe_s`, the
+        faster of the probes before and after (0 where the request wants none), and `speeds`, all probes since the last
+        report. A run waits up to `patience_s` for a probe of at most `calm_s`.
         """
-        before_s = (self._probe_s or clocks.probe()) if request["probes"] else 0.0
-        counted, kills = self._counter.read() if self._counter else 0, self._kills()
+        before_s = self._probe_s if request["probes"] else 0.0
+        if request["probes"] and (not before_s or before_s > request["calm_s"]):
+            before_s = self._speed.probe_until_calm(below_s=request["calm_s"], patience_s=request["patience_s"])
+        counted, kills = self._counter.read() if self._counter else 0, self._bounds.kills
         try:
             assert self._zygote is not None
             source = self._inputs.open_copy(request)
@@ -310,7 +322,7 @@ class Runner:
             finally:
                 os.close(source)
         except zygote.Lost:
-            if self._kills() == kills:
+            if self._bounds.kills == kills:
                 raise
             # Memory that no process holds (files, pipes) can make the kernel kill a bystander of the program.
             report, output = dict(OUT_OF_MEMORY), b""
@@ -321,8 +333,9 @@ class Runner:
         report["output"] = binascii.b2a_base64(output, newline=False).decode()
         report["instructions"] = self._counter.read() - counted if self._counter else None
         # The probe after one run is the probe before the next.
-        self._probe_s = clocks.probe() if request["probes"] else 0.0
-        return report | {"probe_s": min(before_s, self._probe_s)}
+        self._probe_s = self._speed.probe() if request["probes"] else 0.0
+        self._speed.probe_if_due()
+        return report | {"probe_s": min(before_s, self._probe_s), "speeds": self._speed.collect()}
 
     def _executed(self, zygote: zygote.Zygote, source: int, limits: dict) -> tuple[dict, bytes]:
         """Run the program of a zygote once, with the file at descriptor `source` as its standard input.
@@ -333,7 +346,7 @@ class Runner:
         output, errors = os.memfd_create("output"), os.memfd_create("errors")
         started, mark = os.pipe()
         try:
-            bytes_before, kills_before = self._bound(limits)
+            bytes_before, kills_before = self._bounds.impose(limits)
             watch = containment.RunWatch(zygote, limits, group=self._home.group, meter=self._meter)
             forked = clocks.Reading(time.monotonic(), self._meter.read_s() if self._meter else 0.0, 0.0, 0.0)
             child = zygote.start((source, output, errors, mark), limits)
@@ -346,38 +359,19 @@ class Runner:
             kept = os.pread(output, min(output_bytes, int(limits["output_bytes"]) + 1), 0)
             return {
                 "exit": os.waitstatus_to_exitcode(ended.status),
+                "at_s": start.at_s,
+                "waited_s": clocks.foreign_wait_s(start, ended.reading),
                 "killed_for": killed_for,
-                "oom_killed": self._kills() > kills_before,
+                "oom_killed": self._bounds.kills > kills_before,
                 "wall_s": clocks.program_s(start, ended.reading, is_metered=ended.is_metered),
                 "cpu_s": max(0.0, ended.used_s - start.used_s),
-                "peak_memory_bytes": max(ended.peak_memory_kib * 1024, self._peak_bytes() - bytes_before),
+                "peak_memory_bytes": max(ended.peak_memory_kib * 1024, self._bounds.peak_bytes - bytes_before),
                 "output_bytes": output_bytes,
                 "errors": _end_of(errors),
             }, kept
         finally:
             for descriptor in (output, errors, started, mark):
                 os.close(descriptor)
-
-    def _bound(self, limits: dict) -> tuple[int, int]:
-        """Bound the group of programs to `limits` on top of what it holds already.
-
-        Returns the bytes that it held before, and how many of its processes the kernel has killed for memory so far.
-        """
-        group = self._home.group
-        if group is None:
-            return 0, 0
-        group.forget_peak()
-        held_bytes = group.number("memory")
-        rounded = -(-held_bytes // MEBIBYTE) * MEBIBYTE
-        group.bound("memory_limit", rounded + int(limits["memory_bytes"]))
-        group.bound("tasks_limit", int(limits["processes"]) + 2 + containment.ROOM)
-        return held_bytes, self._kills()
-
-    def _kills(self) -> int:
-        return self._home.group.events("memory_events", "oom_kill") if self._home.group else 0
-
-    def _peak_bytes(self) -> int:
-        return self._home.group.number("memory_peak") if self._home.group else 0
 
     def _clean(self) -> None:
         """Empty every place that one run could leave to the next, and remove its System V objects."""

@@ -5,6 +5,7 @@ worker never retries and never judges: `service.pool` decides what follows a los
 """
 
 import base64
+import collections
 import contextlib
 import dataclasses
 import json
@@ -13,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from sandbox import protocol, runner
-from sandbox.inside import containment, languages
+from sandbox.inside import containment, languages, wire
+from sandbox.timing import restlessness
 
 # How long a runner may take beyond the longest possible run before it counts as lost.
 GRACE_S = 30.0
@@ -21,6 +23,10 @@ GRACE_S = 30.0
 HELD_BYTES = 128 << 20
 # An abandoned request that does not come to the end of a run by itself within this time is torn off.
 ABANDON_S = 0.5
+# A core is busy with others where programs wait for it more than this share of their time, over so many runs.
+BUSY_SHARE, RECENT_RUNS = 0.1, 32
+# Longer than any probe: JSON has no infinity.
+ANY_S = 1e6
 
 
 class WorkerLost(RuntimeError):
@@ -69,7 +75,7 @@ class SandboxWorker:
     Attributes:
       name: how results and messages call this worker.
       run_count: runs answered by the current runner.
-      fastest_probe_s: fastest probe seen so far, in seconds; 0 before the first.
+      history: probes of its core over the last minute.
       is_layout_fixed: whether programs run at addresses that are not randomised.
       conditions: how the runner isolates runs and accounts for processor time; empty before the first program.
     """
@@ -93,7 +99,8 @@ class SandboxWorker:
         self._held_bytes = 0
         self._program: tuple[tuple[object, ...], str | None] | None = None
         self.run_count = 0
-        self.fastest_probe_s = 0.0
+        self.history = restlessness.SpeedHistory()
+        self._waits = collections.deque[tuple[float, float]](maxlen=RECENT_RUNS)
         self.is_layout_fixed = False
         self.conditions: dict[str, str] = {}
         self._is_abandoned = threading.Event()
@@ -167,6 +174,7 @@ class SandboxWorker:
         limits: Callable[[int], protocol.Limits],
         probes: bool,
         ahead: int = 1,
+        patience_s: Callable[[int], float] = lambda _: 0.0,
     ) -> Iterator[Mapping[str, object]]:
         """Run the current program once on each test, one after the other; needs a program that `compile` accepted.
 
@@ -180,13 +188,15 @@ class SandboxWorker:
           limits: what a run on a test may use, by the test's index.
           probes: whether to time a fixed loop around each run.
           ahead: most runs under way at a time, at least 1.
+          patience_s: how long a run on a test may wait for a slow spell of the core to end, by the test's index.
 
         Yields:
           One report per test, in order, as `sandbox.runner` makes it: `exit` (status, or minus the signal),
           `killed_for` (the limit that ended the run, "time", "memory" or "processes"; else empty), `oom_killed`,
           `wall_s` (the program's own seconds, see `clocks.program_s`), `cpu_s`, `peak_memory_bytes`, `output_bytes`,
           `output` (bytes, cut one beyond the limit), `errors` (the end of standard error), `instructions` (None where
-          they are not counted) and `probe_s` (0 without probes).
+          they are not counted), `at_s` (when it began), `waited_s` (how long others kept it from its core) and
+          `probe_s` (0 without probes).
 
         Raises:
           InvalidRequestError: the inputs do not fit into the runner's file system.
@@ -194,7 +204,8 @@ class SandboxWorker:
           WorkerLost: the runner died or did not answer in time.
           RunAbandoned: `abandon` was called.
         """
-        request = {"do": "run", "suite": suite.sha256, "probes": probes}
+        calm_s = min(self.history.calm_s, ANY_S)
+        request = {"do": "run", "suite": suite.sha256, "probes": probes, "calm_s": calm_s}
         for group in _groups(suite, tests):
             self._hold(suite, group)
             on_their_way, reports = 0, iter(group)
@@ -202,7 +213,8 @@ class SandboxWorker:
                 for test in group:
                     if self._is_abandoned.is_set():
                         raise RunAbandoned(f"worker {self.name}: nobody waits for this request any more")
-                    self._send(request | {"test": test, "limits": limits_of_run(limits(test))})
+                    own = {"test": test, "limits": limits_of_run(limits(test)), "patience_s": patience_s(test)}
+                    self._send(request | own)
                     on_their_way += 1
                     if on_their_way == ahead:
                         on_their_way -= 1
@@ -283,9 +295,17 @@ class SandboxWorker:
         answer = self._receive("run", timeout_s=containment.MOST_EXTENSION * limits.wall_s + GRACE_S)
         answer["output"] = base64.b64decode(answer["output"])
         self.run_count += 1
-        if answer["probe_s"] > 0:
-            self.fastest_probe_s = min(self.fastest_probe_s or answer["probe_s"], answer["probe_s"])
+        self.history = self.history.after(answer["speeds"])
+        self._note_waits(answer["waited_s"], answer["wall_s"])
         return answer
+
+    def _note_waits(self, waited_s: float, wall_s: float) -> None:
+        """Say in `conditions` whether others had the core for a part of the last runs that cannot be overlooked."""
+        self._waits.append((waited_s, wall_s))
+        waits_s, walls_s = zip(*self._waits, strict=True)
+        self.conditions.pop("busy", None)
+        if sum(waits_s) > BUSY_SHARE * (sum(waits_s) + sum(walls_s)):
+            self.conditions["busy"] = "yes"
 
     def _ask(self, request: dict) -> dict:
         """Send one request and wait for its answer."""
@@ -303,13 +323,13 @@ class SandboxWorker:
                 raise WorkerAbsent(f"worker {self.name} cannot be started: {error}") from error
         with self._losses(request["do"]):
             body = json.dumps(request).encode()
-            self._channel.send(runner.HEADER.pack(len(body)) + body)
+            self._channel.send(wire.HEADER.pack(len(body)) + body)
 
     def _receive(self, what: str, *, timeout_s: float) -> dict:
         with self._losses(what):
             if self._channel is None:
                 raise ConnectionError("the runner has ended")
-            (size,) = runner.HEADER.unpack(self._channel.receive(runner.HEADER.size, timeout_s=timeout_s))
+            (size,) = wire.HEADER.unpack(self._channel.receive(wire.HEADER.size, timeout_s=timeout_s))
             return json.loads(self._channel.receive(size, timeout_s=timeout_s))
 
     @contextlib.contextmanager

@@ -12,6 +12,7 @@ from typing import Protocol
 from sandbox.inside import clocks, groups, kernel
 
 POLL_S = 0.02
+MEBIBYTE = 1 << 20
 # A run ends at this multiple of its limit even if it never got its core.
 MOST_EXTENSION = 4.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -130,6 +131,38 @@ def as_user(uid: int, action: Callable[[], object]) -> int:
         finally:
             os._exit(0)
     return process
+
+
+class GroupBounds:
+    """Bounds the control group of programs, run by run, and reads what it counted; without a group, does nothing."""
+
+    def __init__(self, group: groups.ControlGroup | None) -> None:
+        self._group = group
+
+    def impose(self, limits: dict) -> tuple[int, int]:
+        """Bound the group to `limits` on top of what it holds already.
+
+        Returns the bytes that it held before, and how many of its processes the kernel has killed for memory so far.
+        """
+        group = self._group
+        if group is None:
+            return 0, 0
+        group.forget_peak()
+        held_bytes = group.number("memory")
+        rounded = -(-held_bytes // MEBIBYTE) * MEBIBYTE
+        group.bound("memory_limit", rounded + int(limits["memory_bytes"]))
+        group.bound("tasks_limit", int(limits["processes"]) + 2 + ROOM)
+        return held_bytes, self.kills
+
+    @property
+    def kills(self) -> int:
+        """How many processes of the group the kernel has killed for memory so far."""
+        return self._group.events("memory_events", "oom_kill") if self._group else 0
+
+    @property
+    def peak_bytes(self) -> int:
+        """Peak memory of the group since `impose`, in bytes, with what it held then."""
+        return self._group.number("memory_peak") if self._group else 0
 
 
 class Child(Protocol):

@@ -72,7 +72,8 @@ class Spawner:
                 os.close(descriptor)
         if not answer:
             raise zygote.Lost("the process that forks zygotes has ended")
-        return zygote.Zygote(*_PID.unpack(answer), to_zygote, from_zygote, is_isolated=is_isolated)
+        (process,) = _PID.unpack(answer)
+        return zygote.Zygote(process, to_zygote, from_zygote, is_isolated=is_isolated)
 
     def close(self) -> None:
         """Let the process end, and reap it."""

@@ -18,7 +18,7 @@ from sandbox.inside.languages import LANGUAGES
 from sandbox.protocol import Limits, RunRequest, RunResult, Suite, TestResult, Verdict, require
 from sandbox.service import health
 from sandbox.service.suites import Suites
-from sandbox.timing import checkers, measurement
+from sandbox.timing import checkers, estimate, measurement
 
 _LOG = logging.getLogger(__name__)
 ATTEMPTS = 3
@@ -218,7 +218,10 @@ class Pool:
                 _LOG.warning("%s (attempt %d of %d)", lost, attempt, ATTEMPTS)
             else:
                 self._settle(requests=1, runs=sum(result.runs for result in results))
-                return RunResult(request.sha256, results, self.measured_under | worker.conditions)
+                under = self.measured_under | worker.conditions
+                if estimate.misses_precision(results, request):
+                    under["precision"] = "missed"
+                return RunResult(request.sha256, results, under)
             finally:
                 self._release(job, worker)
                 self._return(worker, is_suspect=is_lost and attempt > 1)

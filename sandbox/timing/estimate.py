@@ -11,7 +11,8 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from sandbox.protocol import TestResult
+from sandbox.protocol import RunRequest, TestResult
+from sandbox.timing import restlessness
 
 # Two runs this close agree whatever their length: the kernel's own jitter is of this size.
 AGREEMENT_S = 50e-6
@@ -27,8 +28,6 @@ FLOOR_S = 20e-6
 # where no test ran twice, that most is the spread: one run says nothing about its own.
 PRIOR_RUNS = 4
 MOST_SPREAD_SHARE = 0.05
-# Probes that take this many times the worker's fastest ever show that the core is slow at the moment.
-SLOW_RATIO = 1.15
 
 
 class Timing(NamedTuple):
@@ -39,12 +38,14 @@ class Timing(NamedTuple):
       cpu_s: user plus system seconds.
       probe_s: seconds of the faster of the two probes around it; 0 without probes.
       instructions: instructions in user space; None where the host does not count them.
+      at_s: when it began, on the clock of the probes.
     """
 
     wall_s: float
     cpu_s: float
     probe_s: float
     instructions: int | None = None
+    at_s: float = 0.0
 
 
 def tests_to_repeat(
@@ -52,11 +53,15 @@ def tests_to_repeat(
     *,
     precision: float,
     decisions_s: Mapping[int, Collection[float]],
+    calm_s: float,
 ) -> list[int]:
     """Return the tests whose two smallest runs do not agree yet.
 
+    Runs on a core that was slow at the moment vouch for nothing: they agree about the spell, not about the program.
+
     Args:
       timings: successful runs by test, at least one run each.
+      calm_s: seconds below which the probe of a run shows a core that was itself.
       precision: how closely they have to agree, as a share of the smallest; twice as closely near a decision.
       decisions_s: seconds at which something is decided, by test; tests may be missing.
 
@@ -67,7 +72,7 @@ def tests_to_repeat(
     for test, runs in timings.items():
         is_near = _is_near(runs, precision=precision, decisions_s=decisions_s.get(test, ()))
         smallest_s = max(_smallest_s(runs), AGREEMENT_S)
-        gap_s = _gap_s(runs)
+        gap_s = _gap_s([run for run in runs if run.probe_s <= calm_s])
         if gap_s > max((precision / 2 if is_near else precision) * smallest_s, AGREEMENT_S):
             needs[test] = (is_near, gap_s / smallest_s)
     return sorted(needs, key=needs.__getitem__, reverse=True)
@@ -77,20 +82,21 @@ def estimated(
     results: Sequence[TestResult],
     timings: Mapping[int, Sequence[Timing]],
     *,
-    fastest_probe_s: float,
+    history: restlessness.SpeedHistory,
     floor_share: float = FLOOR_SHARE,
 ) -> tuple[TestResult, ...]:
     """Replace the seconds of timed tests by their estimate and its standard deviation.
 
-    Few runs say little about a spread. Where runs lie above a floor as if by chance alone, the distance of the two
-    smallest of n is on average 1 / (n - 1) of the spread, and the smallest varies by 1 / n of it; each test's spread is
-    drawn towards that of the whole request, as if it had been seen in PRIOR_RUNS more runs. A core that was slow
-    throughout adds what it may have added to the seconds.
+    Three things make another measurement differ from this one. Few runs say little about a spread: where runs lie above
+    a floor as if by chance alone, the distance of the two smallest of n is on average 1 / (n - 1) of the spread, and
+    the smallest varies by 1 / n of it; each test's spread is drawn towards that of the whole request, as if it had been
+    seen in PRIOR_RUNS more runs. Floors differ from request to request. And the host has slow spells, which this
+    request met or did not meet as another one may not or may: see `restlessness`.
 
     Args:
       results: one result for each test.
       timings: successful runs by test; results of other tests stay as they are.
-      fastest_probe_s: seconds of the fastest probe that the worker ever had; 0 without probes.
+      history: probes of the core before and during the request; empty without probes.
       floor_share: spread between floors of requests, as a share of the seconds.
 
     Returns:
@@ -100,6 +106,7 @@ def estimated(
     pooled = MOST_SPREAD_SHARE
     if spreads:
         pooled = statistics.fmean(min(spread, MOST_SPREAD_SHARE) for spread in spreads.values())
+    restless = _restless_share(timings, history)
     estimates = []
     for result in results:
         if result.test not in timings:
@@ -109,8 +116,7 @@ def estimated(
         smallest_s = _smallest_s(runs)
         weight = len(runs) - 1
         spread = (PRIOR_RUNS * pooled + weight * spreads.get(result.test, 0.0)) / (PRIOR_RUNS + weight)
-        slowness = min(run.probe_s for run in runs) / fastest_probe_s if fastest_probe_s > 0 else 1.0
-        shares = (floor_share, spread / len(runs), (slowness - 1) / 2 if slowness > SLOW_RATIO else 0.0)
+        shares = (floor_share, spread / len(runs), restless)
         estimates.append(
             dataclasses.replace(
                 result,
@@ -123,6 +129,25 @@ def estimated(
             )
         )
     return tuple(estimates)
+
+
+def _restless_share(timings: Mapping[int, Sequence[Timing]], history: restlessness.SpeedHistory) -> float:
+    """Return what the host's spells add to the deviation of each test of a request; 0 for one without probes."""
+    runs = [run for runs in timings.values() for run in runs if run.probe_s > 0]
+    if not runs:
+        return 0.0
+    span_s = max(run.at_s + run.wall_s for run in runs) - min(run.at_s for run in runs)
+    return restlessness.restless_share(history, span_s=span_s)
+
+
+def misses_precision(results: Sequence[TestResult], request: RunRequest) -> bool:
+    """Tell whether the host did not allow the precision that a request asked for, on any of its timed tests.
+
+    False for a request without repeats, which asks for none.
+    """
+    return request.repeats > 1 and any(
+        result.wall_std_s > max(request.precision * result.wall_s, AGREEMENT_S) for result in results
+    )
 
 
 def _is_near(runs: Sequence[Timing], *, precision: float, decisions_s: Collection[float]) -> bool:

@@ -4,7 +4,8 @@ Repeats of a test are spread over the whole request (round after round over all 
 because a slow spell of a shared host lasts longer than a few runs. Every execution counts: one that fails fails its
 test, whatever the others did, and the answer says how all of them ended. Tests that have failed are not repeated. The
 executions of a request are a budget: a test whose runs agree leaves its share to those that do not, and to those near a
-decision. A short probe of fixed work around each repeated run tells a slow core from a slow program.
+decision. A short probe of fixed work around each repeated run tells a slow core from a slow program: a repeat waits a
+little for a slow spell to end, and runs within one settle nothing.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ from typing import Protocol
 
 from sandbox import protocol
 from sandbox.protocol import RunRequest, Suite, TestResult, Verdict
-from sandbox.timing import calls, estimate, verdicts
+from sandbox.timing import calls, estimate, restlessness, verdicts
 from sandbox.timing.estimate import Timing
 from sandbox.timing.judging import DETAIL_CHARACTERS, Judgement, judge_report
 
@@ -23,6 +24,8 @@ LimitsOfTest = Callable[[int], protocol.Limits]
 
 # Requests are small: this many fit into any pipe, so that asking never waits for an answer to be read.
 AHEAD = 8
+# No repeat waits longer than this for a slow spell to end.
+MOST_PATIENCE_S = 1.0
 
 
 class ProgramExecutor(Protocol):
@@ -33,18 +36,25 @@ class ProgramExecutor(Protocol):
 
     Attributes:
       name: name of the worker in results.
-      fastest_probe_s: seconds of the fastest probe it ever had; 0 before the first.
+      history: probes of its core over the last minute.
       is_layout_fixed: whether programs run without address randomization.
     """
 
     name: str
-    fastest_probe_s: float
+    history: restlessness.SpeedHistory
     is_layout_fixed: bool
 
     def compile(self, program: str, *, language: str, files: Mapping[str, str] | None = None) -> str | None: ...
 
     def run(
-        self, suite: Suite, tests: Sequence[int], *, limits: LimitsOfTest, probes: bool, ahead: int = 1
+        self,
+        suite: Suite,
+        tests: Sequence[int],
+        *,
+        limits: LimitsOfTest,
+        probes: bool,
+        ahead: int = 1,
+        patience_s: Callable[[int], float] = ...,
     ) -> Iterator[Report]: ...
 
     def judge(self, judge: protocol.JudgeProgram, *, input_text: str, output: str, answer: str) -> Report: ...
@@ -78,7 +88,7 @@ def measure(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> tuple
     results = _first_round(worker, request, suite, tests=tests, timings=timings)
     results = _repeat(worker, request, suite, results=results, timings=timings)
     floor_share = estimate.FLOOR_SHARE if worker.is_layout_fixed else estimate.RANDOM_LAYOUT_SHARE
-    return estimate.estimated(results, timings, fastest_probe_s=worker.fastest_probe_s, floor_share=floor_share)
+    return estimate.estimated(results, timings, history=worker.history, floor_share=floor_share)
 
 
 def _repeat(
@@ -99,12 +109,14 @@ def _repeat(
     failures: dict[int, TestResult] = {}
     while left > 0:
         steady = {test: runs for test, runs in timings.items() if test not in failures}
-        needy = estimate.tests_to_repeat(steady, precision=request.precision, decisions_s=decisions_s)
+        calm_s = worker.history.calm_s
+        needy = estimate.tests_to_repeat(steady, precision=request.precision, decisions_s=decisions_s, calm_s=calm_s)
         needy = [test for test in needy if executions[test] < estimate.MOST_SHARES * request.repeats][:left]
         if not needy:
             break
         left -= len(needy)
-        for test, report in _reports(worker, request, suite, sorted(needy)):
+        patience_s = {test: _patience_s(timings[test]) for test in needy}
+        for test, report in _reports(worker, request, suite, sorted(needy), patience_s=patience_s):
             executions[test] += 1
             judgement = judge_report(worker, report, suite, test, request)
             if judgement.verdict is Verdict.SUCCESS:
@@ -125,18 +137,37 @@ def _decisions_s(request: RunRequest, suite: Suite) -> dict[int, Collection[floa
     return {test: values_s for test, *values_s in zip(tests, limits_s, own_s, strict=True)}
 
 
+def _patience_s(runs: Sequence[Timing]) -> float:
+    """Return how long a repeat may wait for a slow spell to end: no longer than it takes itself."""
+    return min(MOST_PATIENCE_S, min(run.wall_s for run in runs))
+
+
 def _reports(
-    worker: ProgramExecutor, request: RunRequest, suite: Suite, tests: Sequence[int]
+    worker: ProgramExecutor,
+    request: RunRequest,
+    suite: Suite,
+    tests: Sequence[int],
+    *,
+    patience_s: Mapping[int, float] | None = None,
 ) -> Iterator[tuple[int, Report]]:
     """Run each test once and yield it with its report; runs are under way ahead only where nothing stops early."""
+    patience_s = patience_s or {}
     # A judge that works while the next run is under way would have its core.
     ahead = 1 if request.stops_early or suite.judge else AHEAD
-    reports = worker.run(suite, tests, limits=request.limits_of, probes=request.repeats > 1, ahead=ahead)
+    reports = worker.run(
+        suite,
+        tests,
+        limits=request.limits_of,
+        probes=request.repeats > 1,
+        ahead=ahead,
+        patience_s=lambda test: patience_s.get(test, 0.0),
+    )
     return zip(tests, reports, strict=True)
 
 
 def _timing(report: Report) -> Timing:
-    return Timing(float(report["wall_s"]), float(report["cpu_s"]), float(report["probe_s"]), report["instructions"])
+    wall_s, cpu_s, probe_s, at_s = (float(report[name]) for name in ("wall_s", "cpu_s", "probe_s", "at_s"))
+    return Timing(wall_s, cpu_s, probe_s, report["instructions"], at_s=at_s)
 
 
 def _first_round(

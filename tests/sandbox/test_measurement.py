@@ -1,5 +1,6 @@
 """The estimate of a duration from repeated runs and the probes around them."""
 
+import dataclasses
 import math
 import random
 
@@ -8,6 +9,7 @@ import pytest
 from sandbox.protocol import InvalidRequestError, RunRequest, Suite, TestResult, Verdict
 from sandbox.timing import estimate, measurement
 from sandbox.timing.estimate import Timing
+from sandbox.timing.restlessness import SpeedHistory
 
 
 def result(test: int = 0) -> TestResult:
@@ -15,11 +17,15 @@ def result(test: int = 0) -> TestResult:
 
 
 def runs(*walls_s: float, probe_s: float = 1.0) -> list[Timing]:
-    return [Timing(wall_s, wall_s, probe_s) for wall_s in walls_s]
+    return [Timing(wall_s, wall_s, probe_s, at_s=float(k)) for k, wall_s in enumerate(walls_s)]
 
 
-def estimated(timings: dict[int, list[Timing]], *, fastest_probe_s: float = 1.0) -> tuple[TestResult, ...]:
-    return estimate.estimated([result(test) for test in timings], timings, fastest_probe_s=fastest_probe_s)
+# Two minutes at four probes a second, on a core that is always itself.
+CALM = SpeedHistory().after([(k / 4, 1.0) for k in range(480)])
+
+
+def estimated(timings: dict[int, list[Timing]], *, history: SpeedHistory = CALM) -> tuple[TestResult, ...]:
+    return estimate.estimated([result(test) for test in timings], timings, history=history)
 
 
 def test_the_smallest_run_counts():
@@ -38,11 +44,37 @@ def test_the_deviation_is_drawn_towards_that_of_the_whole_request():
 
 
 def test_a_core_that_was_slow_throughout_widens_the_interval():
+    slow_now = SpeedHistory().after([(k / 4, 1.6 if k > 228 else 1.0) for k in range(240)])
     (usual,) = estimated({0: runs(1.0, 1.0)})
-    (slow,) = estimated({0: runs(1.0, 1.0, probe_s=1.6)})
-    (unprobed,) = estimated({0: runs(1.0, 1.0, probe_s=0.0)}, fastest_probe_s=0.0)
+    (slow,) = estimated({0: runs(1.0, 1.0, probe_s=1.6)}, history=slow_now)
+    (unprobed,) = estimated({0: runs(1.0, 1.0, probe_s=0.0)}, history=SpeedHistory())
     # The program may have taken 1 / 1.6 s on the core as it usually is.
     assert slow.interval_s[0] < 1 / 1.6 < usual.interval_s[0] == unprobed.interval_s[0]
+
+
+def test_spells_of_the_last_minute_widen_the_interval_though_this_request_met_none():
+    # Slow by a third for five of every twenty seconds: fresh runs of two seconds meet that one time in six or so.
+    spells = SpeedHistory().after([(k / 4, 1.33 if k // 20 % 4 == 1 else 1.0) for k in range(240)])
+    (calm,) = estimated({0: runs(1.0, 1.0)})
+    (restless,) = estimated({0: runs(1.0, 1.0)}, history=spells)
+    assert calm.interval_s[1] < 1.1
+    assert restless.interval_s[1] > 1.29
+
+
+def test_spells_that_repeats_outlast_widen_nothing():
+    blips = SpeedHistory().after([(k / 4, 1.5 if k % 8 == 0 else 1.0) for k in range(240)])
+    (calm,) = estimated({0: runs(1.0, 1.0, 1.0)})
+    (found,) = estimated({0: runs(1.0, 1.0, 1.0)}, history=blips)
+    assert found.wall_std_s == pytest.approx(calm.wall_std_s, rel=0.05)
+
+
+def test_an_answer_says_where_the_host_did_not_allow_the_precision_asked_for():
+    request = RunRequest("print(6)", "0" * 64, repeats=3, precision=0.02)
+    good, bad = (TestResult(0, Verdict.SUCCESS, 1.0, wall_std_s=std_s) for std_s in (0.015, 0.025))
+    short = TestResult(0, Verdict.SUCCESS, 0.0004, wall_std_s=20e-6)
+    assert not estimate.misses_precision([good, short], request)
+    assert estimate.misses_precision([good, bad], request)
+    assert not estimate.misses_precision([bad], dataclasses.replace(request, repeats=1))
 
 
 def test_the_interval_holds_another_measurement_of_the_same_spread():
@@ -55,14 +87,20 @@ def test_the_estimate_scales_with_durations_and_not_with_the_unit_of_probes():
     chance = random.Random(3)
     timings = {k: [Timing(*(chance.uniform(1, 2) for _ in range(3))) for _ in range(4)] for k in range(6)}
     scaled = {k: [Timing(10 * t.wall_s, 10 * t.cpu_s, 7 * t.probe_s) for t in runs] for k, runs in timings.items()}
-    for one, ten in zip(estimated(timings), estimated(scaled, fastest_probe_s=7.0), strict=True):
+    history = SpeedHistory(CALM.at_s, tuple(7 * probe_s for probe_s in CALM.probe_s))
+    for one, ten in zip(estimated(timings), estimated(scaled, history=history), strict=True):
         assert ten.wall_s == pytest.approx(10 * one.wall_s)
         assert ten.wall_std_s == pytest.approx(10 * one.wall_std_s, rel=1e-3)
 
 
-def needy(timings: dict[int, list[Timing]], **decisions_s: float) -> list[int]:
+def needy(timings: dict[int, list[Timing]], *, calm_s: float = 2.0, **decisions_s: float) -> list[int]:
     near = {int(test[1:]): (decision_s,) for test, decision_s in decisions_s.items()}
-    return estimate.tests_to_repeat(timings, precision=0.02, decisions_s=near)
+    return estimate.tests_to_repeat(timings, precision=0.02, decisions_s=near, calm_s=calm_s)
+
+
+def test_runs_in_a_slow_spell_agree_about_the_spell_alone():
+    timings = {0: runs(1.3, 1.3, probe_s=1.3), 1: runs(1.0, 1.0), 2: [*runs(1.3, probe_s=1.3), *runs(1.0, 1.01)]}
+    assert needy(timings, calm_s=1.06) == [0]
 
 
 def test_a_test_needs_runs_until_its_two_smallest_agree():
@@ -79,7 +117,7 @@ def test_near_a_decision_runs_have_to_agree_twice_as_closely_and_come_first():
 class Machine:
     """A worker whose runs take what a list says, test by test."""
 
-    name, fastest_probe_s, is_layout_fixed = "machine", 1.0, True
+    name, history, is_layout_fixed = "machine", CALM, True
 
     def __init__(self, walls_s: list[list[float]], outputs: str = "6" * 99) -> None:
         self._walls_s = [iter(walls) for walls in walls_s]
@@ -89,13 +127,14 @@ class Machine:
     def compile(self, program, *, language, files):
         return None
 
-    def run(self, suite, tests, *, limits, probes, ahead=1):
+    def run(self, suite, tests, *, limits, probes, ahead=1, patience_s=None):
         self.rounds.append(list(tests))
         for test in tests:
             yield {
                 "wall_s": next(self._walls_s[test]),
                 "cpu_s": 1.0,
                 "probe_s": 1.0,
+                "at_s": float(len(self.rounds)),
                 "killed_for": "",
                 "oom_killed": False,
                 "exit": 0,
