@@ -13,7 +13,7 @@ MEBIBYTE = 1 << 20
 SECRET = "the-other-tests-input"
 SUITE = Suite(inputs=("3\n", SECRET), expected=("6\n", "the-expected-output\n"))
 FOLDER = pathlib.Path(__file__).with_name("hostile_programs")
-LONG_S, SHORT_S = 0.8, 0.15
+LONG_S, MIDDLE_S, SHORT_S = 3.0, 0.5, 0.15
 ATTEMPT = (
     "import os, sys, glob, signal, ctypes, socket, subprocess\n"
     "try:\n    {}; print('escaped')\nexcept Exception:\n    print(6)\n"
@@ -37,8 +37,9 @@ class HostileProgram(NamedTuple):
 
     @property
     def limits(self) -> Limits:
-        """What only ends by its time limit need not have much of it."""
-        wall_s = SHORT_S if self.verdicts == (Verdict.TIME_LIMIT,) else LONG_S
+        """What may end by its time limit need not have much of it; what must not has enough on a busy machine."""
+        wall_s = MIDDLE_S if Verdict.TIME_LIMIT in self.verdicts else LONG_S
+        wall_s = SHORT_S if self.verdicts == (Verdict.TIME_LIMIT,) else wall_s
         return Limits(wall_s=wall_s, memory_bytes=256 * MEBIBYTE, output_bytes=MEBIBYTE, processes=32)
 
     @property

@@ -1,216 +1,193 @@
-"""Edge: measures the sandbox beside a plain pool in the same interleaved call, and prints one JSON line.
+"""Edge: measures what the sandbox promises and prints one JSON line. `python -m tests.benchmarks.sandbox`.
 
-`python -m tests.benchmarks.sandbox [--backend=docker] [--reruns=8]`. The plain pool is a `subprocess.run` of Python and
-the program for each test, two at a time, on the wall clock. Disturbed hosts disturb both: read the figures as ratios.
+`--only=key,...` measures the parts in which these keys are found; KEYS names them all. Timing figures say little beside
+other work on the machine, the rest is not affected by it.
 """
 
 import argparse
-import concurrent.futures
 import contextlib
+import dataclasses
 import itertools
 import json
 import os
+import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-
-import numpy as np
-from scipy import stats
+from collections.abc import Callable, Iterator, Sequence
 
 from sandbox import client
-from sandbox.protocol import Limits, RunRequest, RunResult, Suite, Verdict
-from sandbox.timing import calibration
+from sandbox.backends import docker
+from sandbox.backends.worker import SandboxWorker
+from tests.benchmarks.sandbox import attacks, conformance, losses, neighbours, timing
 
-REPEATS = 3
 JOBS = 724
-LOADS_PERCENT = (0, 50, 100, 200)
-PROGRAM = "n = int(input())\nt = 0\nfor k in range(n):\n    t += k\nprint(t)\n"
-ONE_MS_LOOP = 20_000
-# About 20, 40, 80, 160 and 320 ms where a million steps take 50 ms.
-LOOPS = (400_000, 800_000, 1_600_000, 3_200_000, 6_400_000)
-REFERENCES = 24
-PERCENTILE_TESTS = 5
-DRIFT = (1.6, 0.03)
-BURNER = "while True: pass"
+FAST, STRICT = "docker_clean", "docker"
+# Before the first figure, so that the probes know the host.
+SETTLING_S = 12.0
+Figures = dict[str, object]
 
 
-def suite_of(loops: Sequence[int]) -> Suite:
-    return Suite(inputs=tuple(f"{n}\n" for n in loops), expected=tuple(f"{n * (n - 1) // 2}\n" for n in loops))
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What the command line asked for.
 
+    Attributes:
+      backend: what is measured.
+      reruns: how often the same is measured again.
+      jobs: jobs under load.
+      solutions: how many of the sample's solutions to compare; None for all.
+      log: file of compared solutions, with which a run that was stopped goes on; None keeps none.
+    """
 
-def reference(index: int) -> str:
-    """A program that does (1 + index / 12) times the work of the plain one."""
-    extra = PROGRAM.replace("print(t)", f"for k in range(n * {index} // 12):\n    pass\nprint(t)")
-    return extra if index else PROGRAM
+    backend: str
+    reruns: int
+    jobs: int
+    solutions: int | None
+    log: pathlib.Path | None
 
 
 @contextlib.contextmanager
-def burners(count: int, *, cpu: int | None = None) -> Iterator[None]:
-    """Processes that never rest, anywhere or on one core."""
-    pin = f"import os; os.sched_setaffinity(0, {{{cpu}}})\n" if cpu is not None else ""
-    started = [subprocess.Popen([sys.executable, "-c", pin + BURNER]) for _ in range(count)]
+def _opened(backend: str, *, workers: int = 2) -> Iterator[tuple[client.Client, timing.PlainPool]]:
+    with tempfile.TemporaryDirectory() as directory, client.connect(backend, workers=workers) as sandbox:
+        yield sandbox, timing.PlainPool(directory)
+
+
+def _speed(plan: Plan) -> Figures:
+    with _opened(FAST) as (sandbox, _):
+        figures: Figures = {"overhead_ms": timing.overhead_ms(sandbox)}
+    with _opened(plan.backend) as (sandbox, plain):
+        return figures | {
+            "overhead_strict_ms": timing.overhead_ms(sandbox),
+            "throughput_ratio": timing.throughput_ratio(sandbox, plain),
+        }
+
+
+def _reruns(plan: Plan, name: str, *, first_seed: int = 0) -> tuple[Figures, list]:
+    """Variation of reruns, ours and the plain pool's, as `rerun_cv` + `name`; and our answers."""
+    with _opened(plan.backend) as (sandbox, plain):
+        timing.settle(sandbox, for_s=SETTLING_S)
+        ours, theirs = timing.rerun(sandbox, plain, reruns=plan.reruns, first_seed=first_seed)
+    columns = [timing.seconds(answer) for answer in ours]
+    return {f"rerun_cv{name}": timing.variation(columns), f"plain_rerun_cv{name}": timing.variation(theirs)}, ours
+
+
+def _calm(plan: Plan) -> Figures:
+    figures, answers = _reruns(plan, "")
+    runs = [result.runs for answer in answers for result in answer.results]
+    covered = timing.coverage(answers)
+    return figures | {"interval_coverage": covered, "executions_per_test": statistics.fmean(runs)}
+
+
+def _loaded(plan: Plan) -> Figures:
+    with neighbours.burners(1, cpu=max(os.sched_getaffinity(0))):
+        return _reruns(plan, "_loaded", first_seed=500)[0]
+
+
+def _restless(plan: Plan) -> Figures:
+    with neighbours.restless():
+        figures, answers = _reruns(plan, "_restless", first_seed=700)
+        missed = statistics.fmean(answer.measured_under.get("precision") == "missed" for answer in answers)
+        covered = timing.coverage(answers)
+        return figures | {"interval_coverage_restless": covered, "precision_missed_share_restless": missed}
+
+
+def _percentiles(plan: Plan) -> Figures:
+    with _opened(plan.backend) as (sandbox, plain):
+        places, stored_and_fresh_s = timing.percentiles(sandbox, plain, reruns=plan.reruns)
+    return places | {"spearman_calibrated": timing.calibrated_spearman(stored_and_fresh_s)}
+
+
+def _percentiles_restless(plan: Plan) -> Figures:
+    with neighbours.restless(seed=11), _opened(plan.backend) as (sandbox, plain):
+        places, _ = timing.percentiles(sandbox, plain, reruns=plan.reruns)
+    return {name.replace("_points", "_restless"): value for name, value in places.items()}
+
+
+def _long_spins(plan: Plan) -> Figures:
+    with _opened(plan.backend, workers=1) as (sandbox, _):
+        return {"long_spin_error": timing.long_spin_error(sandbox)}
+
+
+def _jobs(plan: Plan) -> Figures:
+    with _opened(plan.backend) as (sandbox, _):
+        return {"lost_jobs": losses.lost_jobs(sandbox, jobs=plan.jobs)}
+
+
+def _away(plan: Plan) -> Figures:
+    return {
+        "lost_answers_engine_away": losses.lost_answers_engine_away(),
+        "lost_answers_server_away": losses.lost_answers_server_away(),
+    }
+
+
+def _attacks(plan: Plan) -> Figures:
+    with _opened(plan.backend, workers=1) as (sandbox, _):
+        channels = attacks.open_channels(sandbox)
+        return {
+            "least_charged_share": attacks.least_charged_share(sandbox),
+            "open_channels": len(channels),
+            "faults_caused_by_programs": len(attacks.faults_caused_by_programs(sandbox)),
+        }
+
+
+def _conformance(plan: Plan) -> Figures:
+    isolation = "clean" if plan.backend == FAST else "world"
+    workers: list[SandboxWorker] = docker.docker_workers(2, isolation=isolation)
     try:
-        yield
+        idioms = conformance.idiom_differences(workers[0])
+        chosen = list(itertools.islice(conformance.solutions(), plan.solutions))
+        found = conformance.compare_solutions(workers, chosen, log=plan.log)
     finally:
-        for process in started:
-            process.kill()
-            process.wait()
+        for worker in workers:
+            worker.stop()
+    return {"conformance_differences": len(idioms) + found["solution_differences"], "solutions": found["solutions"]}
 
 
-class PlainPool:
-    """What people do without a sandbox."""
-
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-        self._threads = concurrent.futures.ThreadPoolExecutor(2)
-
-    def seconds(self, program: str, suite: Suite) -> list[float]:
-        path = os.path.join(self._directory, f"{abs(hash(program))}.py")
-        with open(path, "w") as file:
-            file.write(program)
-        return list(self._threads.map(lambda text: self._one(path, text), suite.inputs))
-
-    def _one(self, path: str, text: str) -> float:
-        start_s = time.monotonic()
-        subprocess.run([sys.executable, path], input=text, capture_output=True, text=True, check=True)
-        return time.monotonic() - start_s
+PARTS: dict[tuple[str, ...], Callable[[Plan], Figures]] = {
+    ("overhead_ms", "overhead_strict_ms", "throughput_ratio"): _speed,
+    ("rerun_cv", "plain_rerun_cv", "interval_coverage", "executions_per_test"): _calm,
+    ("rerun_cv_loaded", "plain_rerun_cv_loaded"): _loaded,
+    ("rerun_cv_restless", "plain_rerun_cv_restless", "interval_coverage_restless"): _restless,
+    ("percentile_std_points", "plain_percentile_std_points", "spearman_calibrated"): _percentiles,
+    ("percentile_std_restless", "plain_percentile_std_restless"): _percentiles_restless,
+    ("long_spin_error",): _long_spins,
+    ("lost_jobs",): _jobs,
+    ("lost_answers_engine_away", "lost_answers_server_away"): _away,
+    ("least_charged_share", "open_channels", "faults_caused_by_programs"): _attacks,
+    ("conformance_differences",): _conformance,
+}
+KEYS = [key for keys in PARTS for key in keys]
 
 
-def ask(sandbox: client.Client, suite: Suite, program: str, *, repeats: int = REPEATS, seed: int = 0) -> RunResult:
-    return sandbox.run(RunRequest(program, suite.sha256, repeats=repeats, seed=seed))
-
-
-def seconds(answer: RunResult) -> list[float]:
-    return [result.wall_s for result in answer.results]
-
-
-def speed(sandbox: client.Client, plain: PlainPool, *, tests: int) -> dict[str, float]:
-    """Overhead of a test beyond its program, and throughput against the plain pool."""
-    suite = suite_of([ONE_MS_LOOP] * (tests // 10))
-    sandbox.upload(suite)
-    overheads_ms = []
-    for seed in range(5):
-        start_s = time.monotonic()
-        answer = ask(sandbox, suite, PROGRAM, repeats=1, seed=seed)
-        elapsed_s = time.monotonic() - start_s
-        overheads_ms.append(1000 * (elapsed_s - sum(seconds(answer))) / len(answer.results))
-    ratios = []
-    for seed in range(2):
-        start_s = time.monotonic()
-        sandbox.run_many([RunRequest(PROGRAM, suite.sha256, seed=100 + 10 * seed + n) for n in range(10)])
-        ours_s = (time.monotonic() - start_s) / (10 * len(suite.inputs))
-        start_s = time.monotonic()
-        plain.seconds(PROGRAM, suite)
-        ratios.append((time.monotonic() - start_s) / len(suite.inputs) / ours_s)
-    return {"overhead_ms": statistics.median(overheads_ms), "throughput_ratio": statistics.median(ratios)}
-
-
-def variation(columns: Sequence[Sequence[float]]) -> float:
-    """Median over programs of standard deviation over mean, over the reruns (rows)."""
-    table = np.array(columns)
-    return float(np.median(table.std(axis=0, ddof=1) / table.mean(axis=0)))
-
-
-def rerun(
-    sandbox: client.Client, plain: PlainPool, *, reruns: int, first_seed: int
-) -> tuple[list[RunResult], list[list[float]]]:
-    suite = suite_of(LOOPS)
-    sandbox.upload(suite)
-    pairs = [(ask(sandbox, suite, PROGRAM, seed=first_seed + n), plain.seconds(PROGRAM, suite)) for n in range(reruns)]
-    ours, theirs = zip(*pairs, strict=True)
-    return list(ours), list(theirs)
-
-
-def coverage(answers: Sequence[RunResult]) -> float:
-    """Share of estimates that lie inside the 95 % interval which another run of the same program reported."""
-    hits = [
-        one.interval_s[0] <= other.wall_s <= one.interval_s[1]
-        for left, right in itertools.permutations(answers, 2)
-        for one, other in zip(left.results, right.results, strict=True)
-    ]
-    return statistics.fmean(hits)
-
-
-def mean_percentile(candidate_s: Sequence[float], references_s: np.ndarray) -> float:
-    return 100 * float(np.mean(np.mean(references_s < np.array(candidate_s), axis=0)))
-
-
-def percentiles(sandbox: client.Client, plain: PlainPool, *, reruns: int) -> tuple[dict[str, float], np.ndarray]:
-    """How far the place of the same program among the same references moves from rerun to rerun, in points."""
-    suite = suite_of([LOOPS[0] + 100_000 * k for k in range(PERCENTILE_TESTS)])
-    sandbox.upload(suite)
-    programs = [reference(index) for index in range(REFERENCES)]
-    ours = np.array([seconds(ask(sandbox, suite, program)) for program in programs])
-    theirs = np.array([plain.seconds(program, suite) for program in programs])
-    places: dict[str, list[float]] = {"percentile_std_points": [], "plain_percentile_std_points": []}
-    for seed in range(1, reruns + 1):
-        answer = ask(sandbox, suite, programs[REFERENCES // 2], seed=seed)
-        places["percentile_std_points"].append(mean_percentile(seconds(answer), ours))
-        candidate_s = plain.seconds(programs[REFERENCES // 2], suite)
-        places["plain_percentile_std_points"].append(mean_percentile(candidate_s, theirs))
-    fresh = np.array([seconds(ask(sandbox, suite, program, seed=1000)) for program in programs])
-    return {name: statistics.stdev(values) for name, values in places.items()}, np.stack([ours, fresh])
-
-
-def calibrated_spearman(stored_and_fresh_s: np.ndarray) -> float:
-    """Order of all programs as stored, against stored ones after calibration mixed with fresh ones after a drift."""
-    stored_s, measured_s = stored_and_fresh_s
-    fresh_s = DRIFT[0] * measured_s + DRIFT[1]
-    alpha, beta_s = calibration.FAMILIES["affine"].fit(stored_s[::2].ravel(), fresh_s[::2].ravel())
-    mixed_s = fresh_s.copy()
-    mixed_s[::2] = alpha * stored_s[::2] + beta_s
-    return float(stats.spearmanr(stored_s.mean(axis=1), mixed_s.mean(axis=1)).statistic)
-
-
-def lost_jobs(sandbox: client.Client, *, jobs: int) -> dict[str, int]:
-    """Jobs that did not come back as a success, by background load in percent of the cores."""
-    suite = suite_of([ONE_MS_LOOP, 10 * ONE_MS_LOOP])
-    sandbox.upload(suite)
-    cores = len(os.sched_getaffinity(0))
-    lost = {}
-    for percent in LOADS_PERCENT:
-        limits = Limits(wall_s=10.0)
-        requests = [RunRequest(PROGRAM, suite.sha256, seed=10_000 * percent + n, limits=limits) for n in range(jobs)]
-        with burners(cores * percent // 100):
-            answers = sandbox.run_many(requests)
-        lost[str(percent)] = sum(any(r.verdict is not Verdict.SUCCESS for r in answer.results) for answer in answers)
-    return lost
-
-
-def measure(backend: str, *, reruns: int, jobs: int) -> dict[str, object]:
-    figures: dict[str, object] = {}
-    with tempfile.TemporaryDirectory() as directory, client.connect(backend, workers=2) as sandbox:
-        plain = PlainPool(directory)
-        _add(figures, speed(sandbox, plain, tests=1000))
-        ours, theirs = rerun(sandbox, plain, reruns=reruns, first_seed=0)
-        _add(figures, {"rerun_cv": variation(list(map(seconds, ours))), "plain_rerun_cv": variation(theirs)})
-        runs = [result.runs for answer in ours for result in answer.results]
-        _add(figures, {"interval_coverage": coverage(ours), "executions_per_test": statistics.fmean(runs)})
-        with burners(1, cpu=max(os.sched_getaffinity(0))):
-            loaded, plain_loaded = rerun(sandbox, plain, reruns=reruns, first_seed=500)
-        _add(figures, {"rerun_cv_loaded": variation(list(map(seconds, loaded)))})
-        _add(figures, {"plain_rerun_cv_loaded": variation(plain_loaded)})
-        _add(figures, {"lost_jobs": lost_jobs(sandbox, jobs=jobs)})
-        places, stored_and_fresh_s = percentiles(sandbox, plain, reruns=reruns)
-        _add(figures, places | {"spearman_calibrated": calibrated_spearman(stored_and_fresh_s)})
+def measure(plan: Plan, only: Sequence[str]) -> Figures:
+    """All figures of the parts that hold the keys of `only`; of every part where that is empty."""
+    figures: Figures = {}
+    for keys, part in PARTS.items():
+        if not only or set(only) & set(keys):
+            start_s = time.monotonic()
+            found = part(plan)
+            figures |= found
+            print(f"{found} in {time.monotonic() - start_s:.0f} s", file=sys.stderr, flush=True)
     return figures
-
-
-def _add(figures: dict[str, object], found: dict[str, object]) -> None:
-    figures |= found
-    print(found, file=sys.stderr, flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.sandbox", description=__doc__)
-    parser.add_argument("--backend", default="docker")
-    parser.add_argument("--reruns", type=int, default=8)
-    parser.add_argument("--jobs", type=int, default=JOBS)
+    parser.add_argument("--backend", default=STRICT, help="the backend to be measured")
+    parser.add_argument("--reruns", type=int, default=8, help="how often the same is measured again")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="jobs under each load")
+    parser.add_argument("--only", default="", help="keys to be measured, with commas between them; all by default")
+    parser.add_argument("--solutions", default="200", help="solutions of the sample to compare: a number, or all")
+    parser.add_argument("--log", type=pathlib.Path, help="file with which a comparison of solutions can go on")
     flags = parser.parse_args()
-    print(json.dumps(measure(flags.backend, reruns=flags.reruns, jobs=flags.jobs)))
+    only = [key for key in flags.only.split(",") if key]
+    if unknown := sorted(set(only) - set(KEYS)):
+        parser.error(f"--only={','.join(unknown)}: expected keys among {', '.join(KEYS)}")
+    solutions = None if flags.solutions == "all" else int(flags.solutions)
+    plan = Plan(flags.backend, flags.reruns, flags.jobs, solutions, flags.log)
+    print(json.dumps(measure(plan, only)))
 
 
 if __name__ == "__main__":
