@@ -13,8 +13,7 @@ import types
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sandbox import inside
-from sandbox.inside import clocks, groups, python
+from sandbox.inside import STARTED_WITH, clocks, groups, python
 
 # Where every process that needs a program's binary has it open; far from what programs open themselves.
 PROGRAM_DESCRIPTOR = 255
@@ -144,7 +143,7 @@ def compile_python(program: Prepared, _: groups.Meter | None) -> None:
     os.close(clocks.START_DESCRIPTOR)
     source = b"".join(iter(functools.partial(os.read, 0, 1 << 16), b""))
     # Without this module the interpreter shows the lines that it warns of itself, blanks at their ends included.
-    if "warnings" not in inside.STARTED_WITH:
+    if "warnings" not in STARTED_WITH:
         sys.modules.pop("warnings", None)
     try:
         code = compile(source, program.path, "exec", dont_inherit=True)
