@@ -3,10 +3,14 @@
 import argparse
 import os
 import pathlib
+import platform
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from sandbox.inside import kernel
 
 STEAL_SHARE = 0.005
 SAMPLE_S = 0.2
@@ -88,11 +92,17 @@ def isolated_cores() -> Finding:
 
 
 def memory_layout() -> Finding:
-    """Look at address randomization, which moves the seconds of one program from start to start."""
-    value = {"0": "fixed", "unknown": "unknown"}.get(
-        _read(pathlib.Path("/proc/sys/kernel/randomize_va_space")), "random"
-    )
-    advice = "start the engine under setarch --addr-no-randomize: the same program varies by 1 % less"
+    """Look at address randomization, which moves the seconds of one program from start to start.
+
+    Runners turn it off for themselves where the kernel lets them; a thread that ends at once tries that here.
+    """
+    found: list[bool] = []
+    trial = threading.Thread(target=lambda: found.append(kernel.fix_layout()))
+    trial.start()
+    trial.join()
+    is_off = _read(pathlib.Path("/proc/sys/kernel/randomize_va_space")) == "0"
+    value = "fixed" if is_off else "fixed by each runner" if found == [True] else "random"
+    advice = "let processes turn it off (personality), or set kernel.randomize_va_space=0: 1 % less variation"
     return Finding("memory layout", value, value != "random", advice)
 
 
@@ -130,6 +140,25 @@ OPTIONAL = ("isolated cores", "smt", "turbo", "memory layout")
 def inspect() -> list[Finding]:
     """Run all checks and return their findings in a fixed order; takes SAMPLE_S, for the processor's ticks."""
     return [check() for check in CHECKS]
+
+
+def identity() -> dict[str, str]:
+    """Name what of this host decides how fast programs run, for whoever compares durations."""
+    rows = dict(
+        (part.strip() for part in row.partition(":")[::2])
+        for row in _read(pathlib.Path("/proc/cpuinfo")).splitlines()
+        if ":" in row
+    )
+    is_virtual = "hypervisor" in rows.get("flags", "").split()
+    vendor = _read(pathlib.Path("/sys/class/dmi/id/sys_vendor"))
+    return {
+        "cpu": rows.get("model name") or platform.processor() or platform.machine(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "governor": governor().value,
+        "kernel": platform.release(),
+        "virtualisation": ("unnamed" if vendor == "unknown" else vendor) if is_virtual else "none",
+        "cgroup": cgroup().value,
+    }
 
 
 def unfit(findings: Sequence[Finding]) -> list[str]:

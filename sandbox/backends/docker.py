@@ -7,6 +7,7 @@ killed server leaves none behind.
 """
 
 import contextlib
+import json
 import os
 import socket
 import struct
@@ -16,7 +17,7 @@ import uuid
 
 import docker
 
-from sandbox import bundle, protocol
+from sandbox import bundle, host, protocol
 from sandbox.backends import syscalls
 from sandbox.backends.local import host_name
 from sandbox.backends.worker import SandboxWorker
@@ -226,15 +227,30 @@ def docker_identity(image: str = IMAGE) -> dict[str, str]:
     """Describe what measures here, with the image by its content, so that durations can be compared.
 
     Returns:
-      The same fields as `local_identity`. The host is this one, even where the engine is on another.
+      The same fields as `local_identity`, and the engine. Kernel and version of control groups are the engine's, the
+      rest is of this host, even where the engine is on another.
 
     Raises:
       DockerUnavailable: no engine answers or the image is missing.
     """
-    return {
+    try:
+        said = engine().info()
+    except docker.errors.DockerException as error:
+        raise DockerUnavailable(f"the engine does not say what it is: {error}") from error
+    return host.identity() | {
+        "kernel": str(said.get("KernelVersion", "unknown")),
+        "cgroup": f"v{said.get('CgroupVersion', '?')}",
+        "engine": f"{_engine_name(said)} {said.get('ServerVersion', '')}".strip(),
         "service": "local",
         "backend": "docker",
         "image": require_image(image),
         "host": host_name(),
         "calibration": "identity",
     }
+
+
+def _engine_name(said: dict[str, typing.Any]) -> str:
+    """Tell engines that speak the same protocol apart."""
+    is_rootless = any("rootless" in option for option in said.get("SecurityOptions") or ())
+    name = "podman" if "podman" in json.dumps(said).lower() else "docker"
+    return f"{name} (rootless)" if is_rootless else name

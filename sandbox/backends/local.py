@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from sandbox import bundle
+from sandbox import bundle, host
 from sandbox.backends.worker import SandboxWorker
 
 _LOG = logging.getLogger(__name__)
@@ -109,10 +109,10 @@ def local_identity() -> dict[str, str]:
     """Describe what measures here, in enough detail to tell whether two durations came from comparable places.
 
     Returns:
-      Service, backend, version of Python in place of an image, host, and `calibration`, which is "identity" because
-      durations are reported as measured.
+      Service, backend, version of Python in place of an image, host, `calibration`, which is "identity" because
+      durations are reported as measured, and what `host.identity` says.
     """
-    return {
+    return host.identity() | {
         "service": "local",
         "backend": "local",
         "image": f"python-{platform.python_version()}",

@@ -1,6 +1,11 @@
 """The host check names what disturbs timing and never fails to look."""
 
+import os
+import pathlib
+import platform
+
 from sandbox import host
+from sandbox.backends import local
 
 
 def test_every_check_answers_with_advice_where_the_host_is_unfit():
@@ -18,3 +23,12 @@ def test_advice_that_is_optional_makes_no_host_unfit():
 def test_the_command_prints_a_table(capsys):
     assert host.main() == 0
     assert "steal" in capsys.readouterr().out
+
+
+def test_seconds_name_the_processor_and_the_kernel_that_they_come_from():
+    found = local.local_identity()
+    assert found["kernel"] == platform.release()
+    assert int(found["cores"]) == len(os.sched_getaffinity(0))
+    assert found["cpu"] in pathlib.Path("/proc/cpuinfo").read_text() or found["cpu"] == platform.machine()
+    assert found["cgroup"] in ("v1", "v2")
+    assert all(found.values())
