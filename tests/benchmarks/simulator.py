@@ -38,14 +38,11 @@ SLICE = 4
 SCHEDULE = {"steps": 200, "problems": 32, "samples": 4, "band": 0.05, "seed": 0}
 
 
-def full_sweep_s(shape: dict[str, int]) -> float:
-    """Seconds from stored durations to diagnostics of every configuration."""
-    problems = synthetic(**shape, seed=0)
-    started_s = time.perf_counter()
+def full_sweep(problems: Problems) -> None:
+    """Go from stored durations to diagnostics of every configuration."""
     found = sweep([problems])
     curves = schedule.pass_curves(found, schedule.sample_schedule(found, **SCHEDULE))
     diagnostics.diagnose(curves, schedule.step_positions(SCHEDULE["steps"]), window=21)
-    return time.perf_counter() - started_s
 
 
 def exponent_of(shapes: list[dict[str, int]], axis: str) -> float:
@@ -127,13 +124,24 @@ def scaling(sizes: Sequence[int]) -> dict[str, object]:
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         found.append({"problems": size, **json.loads(printed)})
     seconds = [float(each["total_s"]) for each in found]
-    return {"sizes": found, "exponent": model_costs.growth_exponent(sizes, seconds)}
+    cpu_s = [float(each["cpu_s"]) for each in found]
+    return {
+        "sizes": found,
+        "exponent": model_costs.growth_exponent(sizes, seconds),
+        "cpu_exponent": model_costs.growth_exponent(sizes, cpu_s),
+    }
 
 
 def alone(shape: dict[str, int]) -> dict[str, float]:
-    """Seconds and peak memory of one full sweep in a fresh process."""
-    total_s = full_sweep_s(shape)
-    return {"total_s": total_s, "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    """Seconds, those of all processors, and peak memory of one full sweep in a fresh process."""
+    problems = synthetic(**shape, seed=0)
+    started_s, started_cpu_s = time.perf_counter(), time.process_time()
+    full_sweep(problems)
+    return {
+        "total_s": time.perf_counter() - started_s,
+        "cpu_s": time.process_time() - started_cpu_s,
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
 
 
 def figures(*, shape: dict[str, int], growth: dict[str, list[dict[str, int]]]) -> dict[str, object]:
