@@ -18,7 +18,6 @@ RETRY_AFTER_S = 1
 OPEN_PATH = "/healthz"
 # Slower than this, on the whole, no body may come.
 LEAST_BYTES_PER_S = 64 << 10
-STREAMED_PREFIX = "/v1/inputs/"
 
 
 def problem(status: int, text: str) -> responses.JSONResponse:
@@ -39,19 +38,17 @@ class Gate:
     bytes at once than one client may send, 408 for a body that comes too slowly.
     """
 
-    def __init__(self, app: types.ASGIApp, *, token: str, admission: Admission, streamed_bytes: int = 0) -> None:
+    def __init__(self, app: types.ASGIApp, *, token: str, admission: Admission) -> None:
         """Put a gate before an application.
 
         Args:
           app: the application.
           token: what clients have to send as a bearer token; empty lets everyone in.
           admission: the bounds, and what every client has under way.
-          streamed_bytes: largest body below STREAMED_PREFIX, where bodies go to a file and not into memory.
         """
         self._app = app
         self._token = token.encode()
         self._admission = admission
-        self._streamed_bytes = streamed_bytes
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         """Answer a request, or refuse it."""
@@ -59,13 +56,12 @@ class Gate:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        if refusal := self._refusal(scope["path"], headers):
+        if refusal := self._refusal(headers):
             await refusal(scope, receive, send)
             return
         client, size = client_of(scope), int(headers.get(b"content-length", b"0"))
-        held = 0 if scope["path"].startswith(STREAMED_PREFIX) else size
         try:
-            self._admission.hold_body(client, held)
+            self._admission.hold_body(client, size)
         except ClientFull as full:
             await problem(429, str(full))(scope, receive, send)
             return
@@ -75,16 +71,16 @@ class Gate:
         except BodyTooSlow as error:
             await problem(408, str(error))(scope, receive, send)
         finally:
-            self._admission.drop_body(client, held)
+            self._admission.drop_body(client, size)
 
-    def _refusal(self, path: str, headers: dict[bytes, bytes]) -> responses.JSONResponse | None:
+    def _refusal(self, headers: dict[bytes, bytes]) -> responses.JSONResponse | None:
         """Return why a request is refused by its head alone; None where it is not."""
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         if self._token and not (scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)):
             return problem(401, "expected the token of this service")
         if b"transfer-encoding" in headers:
             return problem(411, "expected a Content-Length header")
-        most = self._streamed_bytes if path.startswith(STREAMED_PREFIX) else self._admission.bounds.body_bytes
+        most = self._admission.bounds.body_bytes
         size = int(headers.get(b"content-length", b"0"))
         return problem(413, f"body of {size} bytes: expected at most {most}") if size > most else None
 
