@@ -144,11 +144,8 @@ def inspect() -> list[Finding]:
 
 def identity() -> dict[str, str]:
     """Name what of this host decides how fast programs run, for whoever compares durations."""
-    rows = dict(
-        (part.strip() for part in row.partition(":")[::2])
-        for row in _read(pathlib.Path("/proc/cpuinfo")).splitlines()
-        if ":" in row
-    )
+    split = (row.partition(":") for row in _read(pathlib.Path("/proc/cpuinfo")).splitlines())
+    rows = {name.strip(): value.strip() for name, colon, value in split if colon}
     is_virtual = "hypervisor" in rows.get("flags", "").split()
     vendor = _read(pathlib.Path("/sys/class/dmi/id/sys_vendor"))
     return {
