@@ -56,8 +56,13 @@ def found_rows(runs: pathlib.Path) -> dict[str, list[Cell]]:
         if path.is_file():
             summary = json.loads(path.read_text())
             means, intervals = summary["pass@1"][policy], summary["interval"][policy]
-            rows[name] = [(means[tau], *intervals[tau]) for tau in PERCENTILES]
+            rows[name] = [_cell(means[tau], *intervals[tau]) for tau in PERCENTILES]
     return rows
+
+
+def _cell(*shares: float) -> Cell:
+    mean, low, high = (100.0 * share for share in shares)
+    return mean, low, high
 
 
 def compared(stated: dict[str, list[Cell]], found: dict[str, list[Cell]]) -> dict[str, object]:
