@@ -49,7 +49,7 @@ class Learner:
             model,
             settings,
             loss=objective(model, grpo, importance_cap=settings.engine.importance_cap if grpo.sampler else 0.0),
-            optimizer=trainer.build_optimizer(grpo, ends_at=1.0),
+            optimizer=trainer.build_optimizer(grpo, ends_at=ENDS_AT),
             most_skipped=grpo.most_skipped,
         )
         self.to_policy = adaptation.merge_on_devices(self.trainer, settings.lora)
