@@ -54,8 +54,9 @@ def main(arguments: Sequence[str]) -> None:
         which no problem survives.
     """
     options, beam_arguments = parse_options(arguments)
-    for field in ("input", "work", "generators"):
-        reachable_path(getattr(options, field), f"--{field}")
+    for field in ("input", "work", "generators", "evaluation_sets"):
+        for name in getattr(options, field).split(","):
+            reachable_path(name, f"--{field}")
     with outputs.open_output(options.output) as output:
         inputs = manifest.hash_inputs(options)
         if is_complete(output.target, options, inputs=inputs):
@@ -110,7 +111,7 @@ def build(
     summary: dict[str, object] = {"stages": [dataclasses.asdict(row) for row in rows], "sandbox": spent}
     if kept:
         summary |= finish_dataset(
-            options, records, splits=splits, work=work, inputs=inputs, host=load, output=output.local, sandbox=sandbox
+            options, records, splits=splits, work=work, inputs=inputs, host=load, output=output, sandbox=sandbox
         )
     wall_s = round(time.monotonic() - start, 3)
     write_records_of_build(output, records, splits=splits, summary={"wall_s": wall_s} | summary)
@@ -153,7 +154,7 @@ def finish_dataset(
     work: epath.Path,
     inputs: Mapping[str, str],
     host: Mapping[str, float],
-    output: pathlib.Path,
+    output: outputs.OutputDirectory,
     sandbox: sandbox_session.Connection,
 ) -> dict[str, object]:
     """Write the dataset, its manifest and its card, and return the summary's entries about it.
@@ -163,7 +164,7 @@ def finish_dataset(
       records, splits: all records without their bulk, at least one a problem; problem id -> split.
       work: directory above that of the complete records.
       host: its load before the build.
-      output: directory of this host.
+      output: where to write.
       sandbox: times some references again.
     """
     kept = [record for record in records if isinstance(record, Problem)]
@@ -171,14 +172,14 @@ def finish_dataset(
     records_directory = work / pipeline.RECORDS
     pools = split_rules.training_pools(splits, size=options.pool_size, seed=options.seed) if options.pool_size else {}
     directory = dmc_optim.prepare_dataset(
-        output,
+        output.local,
         records_directory=records_directory,
         splits=splits,
         about=about,
         pools=pools,
         is_light=options.variant == "light",
     )
-    cost = _measure_cost(options, records, dataset=directory, store=output / outputs.STORE)
+    cost = _measure_cost(options, records, dataset=directory, store_bytes=output.store_bytes)
     counts = dict(sorted(Counter(splits.values()).items()))
     drift = {} if options.tests_only else _final_drift(sandbox, work)
     origin = manifest.build_manifest(
@@ -189,11 +190,13 @@ def finish_dataset(
         inputs=inputs,
         host=dict(host) | drift,
     )
-    write_json(output / "manifest.json", origin)
+    write_json(output.local / "manifest.json", origin)
     header = card.hub_header(
         origin, features=card.feature_types(features.example_features()), sizes=dmc_optim.split_bytes(directory)
     )
-    (output / "README.md").write_text(header + card.dataset_card(origin, stages=[step.stage for step in kept[0].trace]))
+    (output.local / "README.md").write_text(
+        header + card.dataset_card(origin, stages=[step.stage for step in kept[0].trace])
+    )
     undecided = [problem.id for problem in kept if _note(problem, filterability.NAME, "undecided")]
     return {
         "source": options.source,
@@ -215,14 +218,14 @@ def _print_stages(
 
 
 def _measure_cost(
-    options: BuildOptions, records: Sequence[Problem | Rejection], *, dataset: pathlib.Path, store: pathlib.Path
+    options: BuildOptions, records: Sequence[Problem | Rejection], *, dataset: pathlib.Path, store_bytes: int | None
 ) -> costs.BuildCost:
     return costs.measure_cost(
         costs.total_spent(record.trace for record in records),
         problems=len(records),
         workers=options.sandbox_workers,
         dataset_bytes=dmc_optim.dataset_bytes(dataset),
-        store_bytes=store.stat().st_size if store.exists() else 0,
+        store_bytes=store_bytes,
     )
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-SUCCESS = 0
-OPTIMIZATION = 2
+from optimrl_jax.arrays import Status, TestKind
 
 
 def campaign_lines(example: Mapping[str, Any], *, references: int, tests: int) -> list[dict[str, Any]]:
@@ -26,8 +25,9 @@ def campaign_lines(example: Mapping[str, Any], *, references: int, tests: int) -
       One {"problem", "program", "inputs", "stored_s"} for each chosen reference that has a stored success.
     """
     kinds, stored_s = np.asarray(example["test_kind"]), np.asarray(example["duration_s"])
-    is_kind = kinds == OPTIMIZATION if (kinds == OPTIMIZATION).any() else np.ones(len(kinds), bool)
-    succeeded = (np.asarray(example["status"]) == SUCCESS) & (stored_s > 0) & is_kind[:, None]
+    is_optimization = kinds == TestKind.OPTIMIZATION
+    is_kind = is_optimization if is_optimization.any() else np.ones(len(kinds), bool)
+    succeeded = (np.asarray(example["status"]) == Status.SUCCESS) & (stored_s > 0) & is_kind[:, None]
     timed = [reference for reference in range(succeeded.shape[1]) if succeeded[:, reference].any()]
     timed.sort(key=lambda reference: float(stored_s[succeeded[:, reference], reference].mean()))
     lines = []

@@ -58,7 +58,8 @@ class BuildCost:
       program_h: hours of wall time of the programs alone.
       sandbox_h: hours that stages waited for the sandbox, times the workers it had.
       dataset_bytes: size of the dataset.
-      store_bytes: size of the file of stored executions, which a finished dataset no longer needs.
+      store_bytes: size of the file of stored executions, which a finished dataset no longer needs; None where they
+        lie in a bucket, which would have to be asked for each of them.
       mean_s: mean wall seconds of a run by kind of tests.
     """
 
@@ -67,7 +68,7 @@ class BuildCost:
     program_h: float
     sandbox_h: float
     dataset_bytes: int
-    store_bytes: int
+    store_bytes: int | None
     mean_s: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
@@ -94,7 +95,7 @@ def total_spent(traces: Iterable[Iterable[StageCount]]) -> dict[str, float]:
 
 
 def measure_cost(
-    totals: Mapping[str, float], *, problems: int, workers: int, dataset_bytes: int, store_bytes: int
+    totals: Mapping[str, float], *, problems: int, workers: int, dataset_bytes: int, store_bytes: int | None
 ) -> BuildCost:
     """Compute the cost of a build.
 
@@ -103,7 +104,7 @@ def measure_cost(
       problems: how many were read.
       workers: programs that the sandbox ran at the same time.
       dataset_bytes: size of the dataset.
-      store_bytes: size of the file of stored executions.
+      store_bytes: size of the file of stored executions; None where that is not known.
     """
     return BuildCost(
         problems=problems,

@@ -8,6 +8,7 @@ file, and one that was not renewed for a while is free to take.
 import contextlib
 import datetime
 import fcntl
+import functools
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from etils import epath
 
@@ -54,13 +55,18 @@ def locked_directory(directory: pathlib.Path) -> Iterator[None]:
 @contextlib.contextmanager
 def leased_directory(
     directory: epath.Path, *, lease_s: float = LEASE_S, settled_after_s: float = SETTLED_AFTER_S
-) -> Iterator[None]:
+) -> Iterator[Callable[[], None]]:
     """Hold a lease on a directory of a bucket, and renew it until the block ends.
+
+    A holder that stood still for longer than its lease may have a successor, whose lease it leaves alone.
 
     Args:
       directory: the output.
       lease_s: how long another build waits for a renewal before it takes a lease over, seconds.
       settled_after_s: how long to wait for another build that begins at the same moment, seconds.
+
+    Yields:
+      A function that raises UserError where another build has taken the lease over.
 
     Raises:
       UserError: another build holds a lease that it renewed lately.
@@ -73,23 +79,36 @@ def leased_directory(
     own = _describe_holder() | {"token": uuid.uuid4().hex}
     _renew(path, own)
     time.sleep(settled_after_s)
-    if (holder := _read_holder(path)).get("token") != own["token"]:
-        raise _refusal(directory, holder)
+    require_lease = functools.partial(_require_lease, path, own)
+    require_lease()
     ended = threading.Event()
     renewing = threading.Thread(target=_keep_renewing, args=(path, own, ended, lease_s / 4), daemon=True)
     renewing.start()
     try:
-        yield
+        yield require_lease
     finally:
         ended.set()
         renewing.join()
-        path.unlink(missing_ok=True)
+        if _is_holder(path, own):
+            path.unlink(missing_ok=True)
+
+
+def _is_holder(path: epath.Path, own: Mapping[str, object]) -> bool:
+    """Tell whether nobody else has written his name since; a lease that cannot be read at the moment counts as kept."""
+    return _read_holder(path).get("token", own["token"]) == own["token"]
+
+
+def _require_lease(path: epath.Path, own: Mapping[str, object]) -> None:
+    if not _is_holder(path, own):
+        raise _refusal(path.parent, _read_holder(path))
 
 
 def _keep_renewing(path: epath.Path, own: Mapping[str, object], ended: threading.Event, interval_s: float) -> None:
     while not ended.wait(interval_s):
         # A store that does not answer for a moment does not end a build; the next renewal may succeed.
         with contextlib.suppress(OSError):
+            if not _is_holder(path, own):
+                return
             _renew(path, own)
 
 

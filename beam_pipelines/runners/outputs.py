@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import pathlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from etils import epath
 
@@ -30,10 +30,12 @@ class OutputDirectory:
     Attributes:
       local: directory of this host in which the dataset and what lies beside it are written.
       target: the output; the same directory unless it lies in a bucket.
+      require_lock: raises UserError where another build has taken the output over.
     """
 
     local: pathlib.Path
     target: epath.Path
+    require_lock: Callable[[], None]
 
     @property
     def store(self) -> str:
@@ -45,10 +47,23 @@ class OutputDirectory:
         """Where records and checkpoints lie unless another place is named."""
         return (self.target if is_remote(self.target) else epath.Path(self.local.resolve())) / WORK
 
+    @property
+    def store_bytes(self) -> int | None:
+        """Size of the stored executions; None in a bucket, where each of them would have to be asked for."""
+        if is_remote(self.target):
+            return None
+        store = pathlib.Path(self.store)
+        return store.stat().st_size if store.exists() else 0
+
     def publish(self) -> None:
-        """Copy what was written on this host into the bucket; an older dataset there is replaced."""
+        """Copy what was written on this host into the bucket; an older dataset there is replaced.
+
+        Raises:
+          UserError: another build has taken the output over.
+        """
         if not is_remote(self.target):
             return
+        self.require_lock()
         (self.target / NAME).rmtree(missing_ok=True)
         copy_files(epath.Path(self.local), self.target)
 
@@ -67,7 +82,10 @@ def open_output(name: str) -> Iterator[OutputDirectory]:
     if not is_remote(name):
         local = writable_directory(name, "--output")
         with build_lock.locked_directory(local):
-            yield OutputDirectory(local, target)
+            yield OutputDirectory(local, target, require_lock=lambda: None)
         return
-    with build_lock.leased_directory(target), tempfile.TemporaryDirectory(prefix="optimrl-build-") as folder:
-        yield OutputDirectory(pathlib.Path(folder), target)
+    with (
+        build_lock.leased_directory(target) as require_lease,
+        tempfile.TemporaryDirectory(prefix="optimrl-build-") as folder,
+    ):
+        yield OutputDirectory(pathlib.Path(folder), target, require_lock=require_lease)

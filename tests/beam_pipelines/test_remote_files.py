@@ -122,6 +122,18 @@ def test_one_build_at_a_time_holds_a_lease_and_a_dead_ones_lease_ends(bucket):
     assert not (bucket / "out" / LOCK).exists()
 
 
+def test_a_build_that_stood_still_leaves_its_successor_the_lease(bucket):
+    lease = {"lease_s": 0.4, "settled_after_s": 0.01}
+    successor = {"host": "next", "process": 2, "start": "later", "token": "t", "renewed_s": time.time()}
+    with leased_directory(bucket / "out", **lease) as require_lease:
+        require_lease()
+        (bucket / "out" / LOCK).write_text(json.dumps(successor))
+        time.sleep(0.3)
+        with pytest.raises(UserError, match="found process 2 on next, started later"):
+            require_lease()
+    assert json.loads((bucket / "out" / LOCK).read_text()) == successor
+
+
 def test_answers_are_kept_by_the_requests_that_were_asked_together(bucket, caplog):
     files = AnswerFiles(f"{bucket}/executions")
     requests = [RunRequest(f"program {n}", "0" * 64) for n in range(2)]
