@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
         which no problem survives.
     """
     options, beam_arguments = parse_options(arguments)
-    for field in ("input", "work", "generators", "evaluation_sets"):
+    for field in ("input", "work", "generators", "checkers", "testlib", "evaluation_sets"):
         for name in getattr(options, field).split(","):
             reachable_path(name, f"--{field}")
     with outputs.open_output(options.output) as output:

@@ -7,7 +7,7 @@ import dataclasses
 
 from optimrl_jax.jobs.checked_fields import INNER_SHARE, NOT_NEGATIVE, POSITIVE, POSITIVE_SHARE, SHARE, Check, setting
 
-KNOWN_LANGUAGES = ("python3", "pypy3", "c", "cpp")
+KNOWN_LANGUAGES = ("python3", "pypy3", "c", "cpp", "java", "go", "rust", "javascript")
 LANGUAGES: Check = (
     lambda value: bool(value) and set(value.split(",")) <= set(KNOWN_LANGUAGES),
     f"some of {','.join(KNOWN_LANGUAGES)}",
@@ -16,7 +16,7 @@ VERSION: Check = (
     lambda value: [part.isdecimal() for part in value.split(".")] == [True] * 3,
     "three whole numbers with points between them",
 )
-JUDGES: Check = (lambda value: value in ("reject", "compare"), "reject or compare")
+JUDGES: Check = (lambda value: value in ("run", "reject", "compare"), "run, reject or compare")
 
 VARIANTS: Check = (lambda value: value in ("full", "light"), "full or light")
 AUTO_ADDRESS = "auto"
@@ -30,8 +30,10 @@ class BuildOptions:
     source: str = setting("mini", "where problems come from")
     input: str = setting("", "file or directory that the source reads")
     split: str = setting("", "split of the input to read, where it has several; all: mix them")
-    languages: str = setting("python3", "comma-separated languages of solutions: python3, pypy3, c, cpp", LANGUAGES)
-    special_judges: str = setting("reject", "problems with a checker of their own: reject, or compare outputs", JUDGES)
+    languages: str = setting("python3", "languages of solutions, with commas between them", LANGUAGES)
+    special_judges: str = setting("run", "checkers of problems' own: run, reject, or compare outputs instead", JUDGES)
+    checkers: str = setting("", "JSON file with programs that judge outputs, by problem")
+    testlib: str = setting("", "the header testlib.h, for checkers that include it")
     tests_only: bool = setting(False, "statements and tests alone, as an evaluation needs them: no program is run")
     min_correct: int = setting(5, "gate: correct solutions that must be left of a problem (paper: 5)", POSITIVE)
     min_incorrect: int = setting(1, "gate: incorrect solutions that must be left of a problem", NOT_NEGATIVE)

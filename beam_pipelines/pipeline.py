@@ -26,7 +26,7 @@ from beam_pipelines.sources import (
 )
 from beam_pipelines.sources.mini import embedded
 from beam_pipelines.sources.packages import icpc, polygon
-from beam_pipelines.sources.reading import ReadSource
+from beam_pipelines.sources.reading import COMPARE, ReadSource
 from beam_pipelines.stages import (
     classify,
     deduplicate,
@@ -107,7 +107,13 @@ def _all_stages(options: BuildOptions, sandbox: Connection) -> list[Stage]:
             min_incorrect=options.min_incorrect,
             seed=options.seed,
         ),
-        validation.validate_stage(sandbox, min_correct=voting.MIN_AGREEING, min_incorrect=options.min_incorrect),
+        validation.validate_stage(
+            sandbox,
+            min_correct=voting.MIN_AGREEING,
+            min_incorrect=options.min_incorrect,
+            # Where outputs are to be compared all the same, nobody asks whether they can be.
+            max_disagreement=1.0 if options.special_judges == COMPARE else options.max_correct_drop,
+        ),
     ]
     for filters in thresholds.with_gates(options):
         campaign = generate.GenerationCampaign(

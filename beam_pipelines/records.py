@@ -131,7 +131,7 @@ class Problem:
       solutions: s programs, the h correct ones among them in the order of `correct`.
       tests: k tests.
       generators: input generators for the test campaigns.
-      checker: the sandbox's name of the output comparison.
+      checker: the sandbox's name of the output comparison, or a program that judges outputs as JSON.
       timings: [k, h] of `tests` and `correct`; None before the timing stage.
       measured_under: state of the sandbox under which it was timed, as pairs of name and value.
       robust_cv: interquartile range over median of the optimization tests' durations; NaN before it is known.
@@ -168,6 +168,11 @@ class Problem:
     key: str = ""
     reviews: tuple[ReviewCase, ...] = ()
     tags: tuple[str, ...] = ()
+
+    @property
+    def is_judged_by_program(self) -> bool:
+        """Whether a program judges outputs, and no comparison."""
+        return self.checker.startswith("{")
 
     @property
     def executed(self) -> Executions:

@@ -123,7 +123,7 @@ class SandboxSession:
         Args:
           solutions: programs, each in its own language.
           tests: where the expected output is None, any clean exit is a success.
-          checker: name of the output comparison.
+          checker: name of the output comparison, or a program that judges, as `protocol.suite_judged_by` reads it.
           stops_early: end a solution's run at its first failure; pairs after it are not run.
           returns_output: bring the programs' outputs back.
           output_bytes: limit of one output; None for the sandbox's own.
@@ -133,13 +133,12 @@ class SandboxSession:
           Executions [k, s] and, where asked for, outputs.
 
         Raises:
-          InvalidRequestError: the sandbox does not know the checker or a language.
+          InvalidRequestError: the sandbox does not know the checker or a language, or a judge does not compile.
         """
         if not solutions or not tests:
             return _runs([], tests=len(tests), solutions=len(solutions))
-        suite = protocol.Suite(
-            inputs=tuple(test.input for test in tests), expected=tuple(test.output for test in tests), checker=checker
-        )
+        inputs, expected = [test.input for test in tests], [test.output for test in tests]
+        suite = protocol.suite_judged_by(checker, inputs=inputs, expected=expected)
         limits = protocol.Limits(wall_s=self._connection.limit_s, memory_bytes=self._connection.memory_bytes)
         if output_bytes is not None:
             limits = dataclasses.replace(limits, output_bytes=output_bytes)

@@ -11,6 +11,7 @@ import hashlib
 import math
 import re
 import typing
+from collections.abc import Sequence
 
 from sandbox.messages import InvalidRequestError, conform_fields, from_dict, from_json, parse_json, require, to_json
 
@@ -173,6 +174,22 @@ class Suite:
     def sha256(self) -> str:
         """Content address under which a suite is uploaded once, as 64 hexadecimal digits."""
         return hashlib.sha256(to_json(self).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def suite_judged_by(checker: str, *, inputs: Sequence[str], expected: Sequence[str | None]) -> Suite:
+    """Make a suite whose outputs are judged as one text says, which a dataset can store.
+
+    Args:
+      checker: the name of a comparison, or a JudgeProgram as JSON; only the latter begins with a brace.
+      inputs: standard input of each of the k tests.
+      expected: the k outputs to expect; None where no output is known yet.
+
+    Raises:
+      InvalidRequestError: the JSON is no JudgeProgram, or there is no test.
+    """
+    if not checker.startswith("{"):
+        return Suite(tuple(inputs), tuple(expected), checker=checker)
+    return Suite(tuple(inputs), tuple(expected), judge=from_json(JudgeProgram, checker))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -360,5 +377,6 @@ class RunResult:
 
 __all__ = [
     "CA_VARIABLE", "TOKEN_VARIABLE", "Call", "InvalidRequestError", "JudgeProgram", "Limits", "RunRequest", "RunResult",
-    "Suite", "TestResult", "Verdict", "from_dict", "from_json", "parse_json", "require", "require_fit", "to_json",
+    "Suite", "TestResult", "Verdict", "from_dict", "from_json", "parse_json", "require", "require_fit",
+    "suite_judged_by", "to_json",
 ]  # fmt: skip

@@ -28,7 +28,7 @@ def example_features() -> tfds.features.FeaturesDict:
             "rating": tfds.features.Scalar(np.int32),
             "time_limit_s": tfds.features.Scalar(np.float32),
             "memory_limit_bytes": tfds.features.Scalar(np.int64),
-            "checker": tfds.features.Text(doc="named output comparison of the sandbox"),
+            "checker": tfds.features.Text(doc="name of the comparison of outputs, or JSON of a judging program"),
             "test_kind": tfds.features.Tensor(shape=(None,), dtype=np.int8, doc="optimrl_jax.arrays.TestKind"),
             "test_origin": texts,
             "test_input": texts,

@@ -86,6 +86,21 @@ def find_consensus(outputs: Sequence[OutputList], checker: Checker) -> Vote | No
     return Vote(distinct[best], supporters[best])
 
 
+def has_majority(outputs: Sequence[str | None], checker: Checker) -> bool:
+    """Tell whether more than half of some outputs agree with one of them.
+
+    Args:
+      outputs: of one input; None where a run did not succeed, which has no say.
+      checker: whether (expected, produced) agree.
+
+    Returns:
+      True too where nobody has a say.
+    """
+    said = [tidy_output(text, checker) for text in outputs if text is not None]
+    supporters = [sum(outputs_agree(checker, one, other) for other in said) for one in dict.fromkeys(said)]
+    return 2 * max(supporters, default=1) > len(said)
+
+
 def judge_pool(runs: Runs, vote: Vote, checker: Checker) -> Executions:
     """Turn successes that disagree with the vote into wrong outputs.
 

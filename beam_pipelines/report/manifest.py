@@ -68,7 +68,7 @@ def hash_inputs(options: BuildOptions) -> dict[str, str]:
 
     Files may lie wherever `epath` reads. What is not there is left to the source, which says what it expects.
     """
-    named = [options.input, options.generators, *options.evaluation_sets.split(",")]
+    named = [options.input, options.generators, options.checkers, options.testlib, *options.evaluation_sets.split(",")]
     hashes = {}
     for name in filter(None, named):
         root = epath.Path(name)

@@ -1,7 +1,7 @@
 """CodeContests+, from the Parquet files of one of its configurations (`ccplus_1x` to `ccplus_5x`, which hold tests).
 
-Checkers are C++ programs, which this package does not run: problems that have one are named as special judges and left
-out, unless `--special_judges=compare` takes the risk of comparing outputs.
+Checkers are C++ programs by the convention of testlib.h, which `--testlib` names. `--special_judges=compare` compares
+outputs instead, and `--special_judges=reject` leaves problems that have a checker out.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,12 @@ from beam_pipelines.sources.languages import language_named, select_languages
 from beam_pipelines.sources.reading import (
     ReadSource,
     optional_field,
+    own_checker,
     read_row_source,
-    require_comparison,
     required_field,
 )
 from optimrl_jax.arrays import TestKind
+from sandbox.protocol import JudgeProgram
 
 SOURCE = "code_contests_plus"
 CHECKER = "code_contests"
@@ -43,10 +44,8 @@ def parse_code_contests_plus(name: str, row: Mapping[str, object], options: Buil
 
     Raises:
       BrokenRecordError: a column is missing or holds something else; the message names it.
-      UnsupportedProblemError: the problem has a checker, and outputs are not to be compared instead.
+      UnsupportedProblemError: the problem has a checker that cannot run or is not to.
     """
-    if optional_field(row, "checker", str, "").strip():
-        require_comparison(options, "checker is given")
     solutions = [
         *_solutions(row, "correct_submissions", Label.CORRECT),
         *_solutions(row, "incorrect_submissions", Label.INCORRECT),
@@ -63,7 +62,7 @@ def parse_code_contests_plus(name: str, row: Mapping[str, object], options: Buil
         rating=0,
         time_limit_s=_time_limit_s(row),
         memory_limit_bytes=_memory_bytes(row),
-        checker=CHECKER,
+        checker=_checker(row, options),
         solutions=accepted,
         tests=tuple(
             Test(int(TestKind.ORIGINAL), required_field(case, "input", str), required_field(case, "output", str))
@@ -71,6 +70,11 @@ def parse_code_contests_plus(name: str, row: Mapping[str, object], options: Buil
         ),
     )
     return count_stage(problem, "read", other_language=len(solutions) - len(accepted))
+
+
+def _checker(row: Mapping[str, object], options: BuildOptions) -> str:
+    program = optional_field(row, "checker", str, "")
+    return own_checker(JudgeProgram(program), options, comparison=CHECKER) if program.strip() else CHECKER
 
 
 def _solutions(row: Mapping[str, object], column: str, label: Label) -> list[Solution]:

@@ -1,7 +1,7 @@
 """Codeforces problems as open-r1 publishes them: statements in parts and official tests, no solutions.
 
 Without solutions they make a dataset only with `--tests_only`. Interactive problems, and those that read and write
-files, are named and left out; a problem with a checker of its own is one with a special judge.
+files, are named and left out; a generated checker is a Python program that judges outputs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,13 +12,14 @@ from beam_pipelines.sources.reading import (
     ReadSource,
     UnsupportedProblemError,
     optional_field,
+    own_checker,
     rating_band,
     read_row_source,
-    require_comparison,
     required_field,
     tags_field,
 )
 from optimrl_jax.arrays import TestKind
+from sandbox.protocol import JudgeProgram
 
 CHECKER = "code_contests"
 STATEMENT_PARTS = {
@@ -27,6 +28,22 @@ STATEMENT_PARTS = {
     "output_format": "Output\n{}",
     "note": "Note\n{}",
 }
+# A generated checker takes (input, answer, output) and prints 1 for a right output, unlike the sandbox's conventions;
+# whatever else it does, such as failing on an output that it cannot read, turns the output down.
+JUDGE = """import contextlib, io, sys
+sys.argv[1:4] = sys.argv[1], sys.argv[3], sys.argv[2]
+said, status = io.StringIO(), 0
+try:
+    with contextlib.redirect_stdout(said):
+        exec(compile({program!r}, "checker", "exec"), {{"__name__": "__main__"}})
+except SystemExit as end:
+    status = end.code
+except Exception as error:
+    status = error
+if status:
+    print("the checker ended with", repr(status), file=sys.stderr)
+sys.exit(0 if not status and said.getvalue().strip() == "1" else 2)
+"""
 ORIGINS = {"examples": "public", "official_tests": "private"}
 
 
@@ -45,15 +62,13 @@ def parse_codeforces(name: str, row: Mapping[str, object], options: BuildOptions
 
     Raises:
       BrokenRecordError: a column is missing or holds something else.
-      UnsupportedProblemError: the problem is interactive, reads or writes files, or has a checker of its own.
+      UnsupportedProblemError: the problem is interactive, reads or writes files, or has a checker that is not to run.
     """
     if optional_field(row, "interaction_format", str, ""):
         raise UnsupportedProblemError("interactive", "interaction_format is given")
     mode = optional_field(row, "input_mode", str, "stdio")
     if mode != "stdio":
         raise UnsupportedProblemError("file_io", f"input_mode = {mode[:40]!r}")
-    if optional_field(row, "generated_checker", str, ""):
-        require_comparison(options, "generated_checker is given")
     rating = optional_field(row, "rating", int, 0)
     return Problem(
         id=f"codeforces/{required_field(row, 'id', str)}",
@@ -64,11 +79,19 @@ def parse_codeforces(name: str, row: Mapping[str, object], options: BuildOptions
         rating=rating,
         time_limit_s=float(optional_field(row, "time_limit", (int, float), 2.0)),
         memory_limit_bytes=int(optional_field(row, "memory_limit", (int, float), 256.0) * (1 << 20)),
-        checker=CHECKER,
+        checker=_checker(row, options),
         tags=tags_field(row, "tags"),
         solutions=(),
         tests=tuple(_tests(row)),
     )
+
+
+def _checker(row: Mapping[str, object], options: BuildOptions) -> str:
+    program = optional_field(row, "generated_checker", str, "")
+    if not program.strip():
+        return CHECKER
+    judge = JudgeProgram(JUDGE.format(program=program), "python3")
+    return own_checker(judge, options, comparison=CHECKER)
 
 
 def _statement(row: Mapping[str, object]) -> str:

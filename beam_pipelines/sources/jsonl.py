@@ -6,7 +6,8 @@
     [solutions] list of {program, label, [id], [speed_class], [language]}; label is "correct" or "incorrect"
     [source, category, group]       text; duplicates share a group and stay in one split
     [difficulty, rating]            whole numbers
-    [time_limit_s, memory_limit_bytes, checker]
+    [time_limit_s, memory_limit_bytes]
+    [checker]   name of a comparison, or a program that judges: {program, [language, convention, arguments, files]}
     [generators]                    list of program texts, or of {id, program}
     [tags]                          list of texts
 
@@ -23,11 +24,13 @@ from beam_pipelines.sources.reading import (
     BrokenRecordError,
     ReadSource,
     optional_field,
+    own_checker,
     read_row_source,
     required_field,
     tags_field,
 )
 from optimrl_jax.arrays import TestKind
+from sandbox.protocol import InvalidRequestError, JudgeProgram, from_dict
 
 
 def read_jsonl(options: BuildOptions) -> ReadSource:
@@ -41,10 +44,11 @@ def parse_object(name: str, value: Mapping[str, object], options: BuildOptions) 
     Args:
       name: not used; objects carry an id of their own.
       value: the object.
-      options: `languages` says which solutions to keep.
+      options: `languages` and `special_judges` count.
 
     Raises:
       BrokenRecordError: a field is missing or holds something else; the message names it.
+      UnsupportedProblemError: a program judges the problem that is not to run.
     """
     own_id = required_field(value, "id", str)
     solutions = [_solution(own_id, n, one) for n, one in enumerate(optional_field(value, "solutions", list, []))]
@@ -58,7 +62,7 @@ def parse_object(name: str, value: Mapping[str, object], options: BuildOptions) 
         rating=optional_field(value, "rating", int, 0),
         time_limit_s=float(optional_field(value, "time_limit_s", (int, float), 2.0)),
         memory_limit_bytes=optional_field(value, "memory_limit_bytes", int, 256 << 20),
-        checker=optional_field(value, "checker", str, "lines"),
+        checker=_checker(value, options),
         group=optional_field(value, "group", str, ""),
         tags=tags_field(value, "tags"),
         tests=tuple(_test(one) for one in required_field(value, "tests", list)),
@@ -67,6 +71,17 @@ def parse_object(name: str, value: Mapping[str, object], options: BuildOptions) 
     )
     other = len(solutions) - len(accepted)
     return count_stage(problem, "read", other_language=other) if other else problem
+
+
+def _checker(value: object, options: BuildOptions) -> str:
+    checker = optional_field(value, "checker", (str, dict), "lines")
+    if isinstance(checker, str):
+        return checker
+    try:
+        judge = from_dict(JudgeProgram, checker, path="checker.")
+    except InvalidRequestError as error:
+        raise BrokenRecordError(str(error)) from None
+    return own_checker(judge, options, comparison="lines")
 
 
 def _test(value: object) -> Test:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import re
 from collections.abc import Iterable
 
 from beam_pipelines.options import BuildOptions
@@ -24,12 +25,26 @@ LANGUAGE_NAMES = {
     "c++": "cpp",
     "c": "c",
     "java": "java",
+    "go": "go",
+    "golang": "go",
+    "rust": "rust",
+    "javascript": "javascript",
+    "node.js": "javascript",
 }
 # A version or a compiler may follow; "C#" is not C, "JavaScript" is not Java.
 AFTER_A_NAME = tuple(" .-_(0123456789")
-SUFFIXES = {".py": "python3", ".py3": "python3", ".py2": "python2", ".c": "c", ".java": "java"} | dict.fromkeys(
-    (".cpp", ".cc", ".cxx", ".c++", ".C"), "cpp"
-)
+SUFFIXES = {
+    ".py": "python3",
+    ".py3": "python3",
+    ".py2": "python2",
+    ".c": "c",
+    ".java": "java",
+    ".go": "go",
+    ".rs": "rust",
+    ".js": "javascript",
+} | dict.fromkeys((".cpp", ".cc", ".cxx", ".c++", ".C"), "cpp")
+# The class that a Java machine is started with, as sources declare it.
+JAVA_CLASS = re.compile(r"\bclass\s+(\w+)[^{;]*\{(?:(?!\bclass\b).)*?\bstatic\s+(?:final\s+)?void\s+main\b", re.DOTALL)
 
 
 def language_named(name: object) -> str:
@@ -61,4 +76,19 @@ def select_languages(solutions: Iterable[Solution], options: BuildOptions) -> tu
       options: `languages` says which.
     """
     named = (dataclasses.replace(one, language="python3") if one.language == "python2" else one for one in solutions)
-    return tuple(solution for solution in named if solution.language in options.languages.split(","))
+    taken = (solution for solution in named if solution.language in options.languages.split(","))
+    return tuple(
+        dataclasses.replace(one, program=with_main_class(one.program)) if one.language == "java" else one
+        for one in taken
+    )
+
+
+def with_main_class(program: str) -> str:
+    """Give the class of a Java program that holds `main` the name Main, under which the sandbox starts it.
+
+    Judges name a file after its class; here the name is fixed. A program without such a class stays as it is.
+    """
+    found = JAVA_CLASS.search(program)
+    if found is None or found[1] == "Main" or re.search(r"\bMain\b", program):
+        return program
+    return re.sub(rf"\b{found[1]}\b", "Main", program)

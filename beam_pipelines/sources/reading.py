@@ -19,7 +19,9 @@ from beam_pipelines import storage
 from beam_pipelines.generators import generator_files
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import KEPT, REJECTED, Problem, Rejection
+from beam_pipelines.sources import own_checkers
 from beam_pipelines.sources.row_files import DamagedRow, RowBlock, find_row_files, make_blocks, read_block
+from sandbox.protocol import JudgeProgram, to_json
 
 # Marks and carriage returns belong to files, not to texts: they go before anything runs or is compared.
 BYTE_ORDER_MARK = "\ufeff"
@@ -28,7 +30,7 @@ RATING_BAND = 400
 LARGEST_INT32 = (1 << 31) - 1
 LARGEST_INT64 = (1 << 63) - 1
 LONGEST_LIMIT_S = 3600.0
-COMPARE_SPECIAL_JUDGES = "compare"
+RUN, COMPARE = "run", "compare"
 NAME_FIELDS = ("id", "name", "question_id", "problem_id")
 
 Parse = Callable[..., Iterable[Problem | Rejection]]
@@ -41,7 +43,7 @@ class BrokenRecordError(ValueError):
 
 
 class UnsupportedProblemError(ValueError):
-    """A sound record of a kind of problem that comparing standard output does not judge.
+    """A sound record of a kind of problem that one run and its output do not judge.
 
     Attributes:
       reason: names the kind.
@@ -115,15 +117,28 @@ def parse_or_reject(
         return Rejection(record_id, "read", "broken_record", str(error))
 
 
-def require_comparison(options: BuildOptions, detail: str) -> None:
-    """Raise UnsupportedProblemError for a problem with a checker of its own, unless outputs are to be compared instead.
+def own_checker(judge: JudgeProgram, options: BuildOptions, *, comparison: str) -> str:
+    """Return what a problem with a judging program of its own carries as its checker.
 
     Args:
-      options: `special_judges` decides.
-      detail: what says that there is a checker; becomes the error's message.
+      judge: the program.
+      options: `special_judges` decides whether it judges; `testlib` names the header that it may include.
+      comparison: name of the comparison to use instead, where the build asks for that.
+
+    Raises:
+      UnsupportedProblemError: the build rejects such problems, or the header is not there.
     """
-    if options.special_judges != COMPARE_SPECIAL_JUDGES:
-        raise UnsupportedProblemError("special_judge", detail)
+    if options.special_judges == COMPARE:
+        return comparison
+    if options.special_judges != RUN:
+        raise UnsupportedProblemError("special_judge", "a program judges outputs")
+    if not judge.language:
+        raise UnsupportedProblemError("special_judge", "the checker is in no language that the sandbox runs")
+    if own_checkers.lacks_testlib(judge):
+        if not options.testlib:
+            raise UnsupportedProblemError("special_judge", "the checker includes testlib.h: name it by --testlib")
+        judge = own_checkers.with_testlib(judge, options.testlib)
+    return to_json(judge)
 
 
 def rating_band(rating: int) -> str:
@@ -142,8 +157,9 @@ class ReadSource(beam.PTransform):
         self, blocks: Sequence[object], parse: Parse, options: BuildOptions, *, records: int | None = None
     ) -> None:
         super().__init__(label="read")
-        # A generators file that does not fit is the caller's mistake and shows before anything runs.
+        # A file that does not fit is the caller's mistake and shows before anything runs.
         generator_files.read_generators(options.generators)
+        own_checkers.read_checkers(options.checkers)
         self.expected_records = len(blocks) if records is None else records
         self._blocks = list(blocks)
         self._parse = parse
@@ -151,11 +167,10 @@ class ReadSource(beam.PTransform):
         self._finished = ""
 
     def records(self) -> Iterator[Problem | Rejection]:
-        """Yield all records in this process, one after the other, with the generators that a file has for them."""
-        generators = generator_files.read_generators(self._options.generators)
+        """Yield all records in this process, with the generators and checkers that files have for them."""
         for block in self._blocks:
             for record in self._parse(block, self._options):
-                yield _finish_record(record, generators)
+                yield _finish_record(record, self._options)
 
     def resumed_from(self, finished: str) -> "ReadSource":
         """Return the same source without the records that an earlier run left in the directory `finished`."""
@@ -178,22 +193,23 @@ class _ReadBlock(beam.DoFn):
         self._options = options
         self._finished = finished
 
-    def setup(self) -> None:
-        self._generators = generator_files.read_generators(self._options.generators)
-
     def process(self, numbered: tuple[int, object]) -> Iterator[Problem]:
         number, block = numbered
         for place, record in enumerate(self._parse(block, self._options)):
-            finished = _finish_record(record, self._generators)
+            finished = _finish_record(record, self._options)
             keyed = dataclasses.replace(finished, key=f"{number:07d}-{place:05d}")
             if self._finished and storage.is_stored(keyed, self._finished):
                 continue
             yield keyed if isinstance(keyed, Problem) else beam.pvalue.TaggedOutput(REJECTED, keyed)
 
 
-def _finish_record(record: Problem | Rejection, generators: generator_files.Generators) -> Problem | Rejection:
+def _finish_record(record: Problem | Rejection, options: BuildOptions) -> Problem | Rejection:
+    """Tidy a record, and add what files have for its problem; these were read once and are kept in memory."""
     clean = tidy_or_reject(record) if isinstance(record, Problem) else record
-    return generator_files.add_generators(clean, generators) if isinstance(clean, Problem) else clean
+    if isinstance(clean, Rejection):
+        return clean
+    judged = own_checkers.add_checker(clean, own_checkers.read_checkers(options.checkers))
+    return generator_files.add_generators(judged, generator_files.read_generators(options.generators))
 
 
 def tidy_or_reject(problem: Problem) -> Problem | Rejection:

@@ -10,6 +10,7 @@ import functools
 import numpy as np
 
 from beam_pipelines.records import Label, Problem, Rejection, count_stage, rejection_of, with_solutions
+from beam_pipelines.sources.own_checkers import accepts_any_answer
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage
 from beam_pipelines.stages.thresholds import Thresholds
@@ -25,7 +26,8 @@ def classify(problem: Problem, *, thresholds: Thresholds) -> Problem | Rejection
 
     Shares are taken over the solutions whose executions decide something. Reasons: `false_positives` (the share of
     incorrect solutions that pass the suite is above the limit), `correct_attrition` (the share of correct solutions
-    that fail it is above the limit), `few_correct`, `few_incorrect`.
+    that fail it is above the limit), `needs_checker` (it is, by outputs that differ where several may be right),
+    `few_correct`, `few_incorrect`.
 
     Args:
       problem: with executions on all its tests.
@@ -44,7 +46,8 @@ def classify(problem: Problem, *, thresholds: Thresholds) -> Problem | Rejection
         return rejection_of(problem, stage_name, reason="false_positives", detail=detail)
     if drop > thresholds.max_correct_drop:
         detail = f"{drop:.1%} of correct solutions fail"
-        return rejection_of(problem, stage_name, reason="correct_attrition", detail=detail)
+        reason = "needs_checker" if needs_checker(problem, thresholds) else "correct_attrition"
+        return rejection_of(problem, stage_name, reason=reason, detail=detail)
     is_unconfirmed = (passes | ~is_decided) & thresholds.reclassifies_incorrect
     leaves = np.where(is_correct, ~passes, is_unconfirmed)
     changed = verdicts.review_solutions(problem, leaves & is_decided, stage=stage_name)
@@ -56,6 +59,23 @@ def classify(problem: Problem, *, thresholds: Thresholds) -> Problem | Rejection
         return rejection_of(problem, stage_name, reason="few_incorrect", detail=f"{len(left.incorrect)} left")
     undecided = int((leaves & ~is_decided).sum())
     return count_stage(left, stage_name, correct_drop=drop, false_positive=false_positive, undecided=undecided)
+
+
+def needs_checker(problem: Problem, thresholds: Thresholds) -> bool:
+    """Tell whether the correct solutions of a problem differ because several outputs are right.
+
+    They passed the original tests and differ from each other on generated ones by more than the gate allows. That alone
+    may be label noise; here the statement accepts any answer too, or no majority of the voting solutions agreed.
+
+    Args:
+      problem: with executions on all its tests and the trace of its generation.
+      thresholds: limits of the round.
+    """
+    if problem.is_judged_by_program or verdicts.wrong_output_share(problem) <= thresholds.max_correct_drop:
+        return False
+    generation = thresholds.stage_name("generate")
+    disputed = sum(dict(step.notes).get("disputed", 0) for step in problem.trace if step.stage == generation)
+    return disputed > 0 or accepts_any_answer(problem.statement)
 
 
 def _share(passes: np.ndarray, *, default: float) -> float:

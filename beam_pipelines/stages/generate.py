@@ -1,7 +1,7 @@
 """Test generation: untrusted generators propose inputs, agreement of correct solutions gives outputs (App. B.4).
 
-One attempt a generator: run it, let a pool of verified solutions vote, keep the inputs if at least two give the same
-outputs on all of them and one of these passes a second time. What the vote executed is kept as executions, so that
+One attempt a generator: run it, let a pool of verified solutions agree, keep the inputs if at least two give the same
+outputs on all of them and one of these passes a second time. What the pool executed is kept as executions, so that
 only solutions outside the pool have to run afterwards.
 """
 
@@ -14,16 +14,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from beam_pipelines import matrices
+from beam_pipelines.generators.agreement import Agreement, find_agreement
 from beam_pipelines.generators.drawing import draw_inputs
 from beam_pipelines.generators.harness import CAMPAIGN_METHODS
-from beam_pipelines.generators.voting import Vote, find_consensus, judge_pool, successful_outputs
 from beam_pipelines.records import Generator, Label, Problem, Test, count_stage
-from beam_pipelines.sandbox_session import Connection, Runs, SandboxSession
+from beam_pipelines.sandbox_session import Connection, SandboxSession
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage
 from beam_pipelines.stages.thresholds import Thresholds
 from optimrl_jax.arrays import Status, TestKind
-from sandbox.client import checker_named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +61,9 @@ def generate_stage(connection: Connection, campaign: GenerationCampaign) -> Stag
 def generate_tests(problem: Problem, session: SandboxSession, *, campaign: GenerationCampaign) -> Problem:
     """Add the tests of all accepted attempts, with their executions; never rejects.
 
-    The trace counts attempts, accepted ones and, by reason, those that were turned down, and how the pass rates of
-    correct and incorrect solutions changed before any filter saw the new tests.
+    The trace counts attempts, accepted ones (and those of them on whose outputs no majority of the pool agrees) and, by
+    reason, those that were turned down, and how the pass rates of correct and incorrect solutions changed before any
+    filter saw the new tests.
 
     Args:
       problem: with executions on all its tests.
@@ -76,17 +76,22 @@ def generate_tests(problem: Problem, session: SandboxSession, *, campaign: Gener
     stage_name = campaign.thresholds.stage_name("generate")
     outcomes: Counter[str] = Counter()
     rates = verdicts.solution_pass_rates(problem, when="before")
-    before = len(problem.tests)
+    before, disputed = len(problem.tests), 0
     for generator in campaign_generators(problem, campaign):
         outcome = try_generator(problem, session, generator=generator, campaign=campaign)
-        outcomes["accepted" if isinstance(outcome, Problem) else outcome] += 1
-        problem = outcome if isinstance(outcome, Problem) else problem
+        if isinstance(outcome, str):
+            outcomes[outcome] += 1
+        else:
+            outcomes["accepted"] += 1
+            problem, is_disputed = outcome
+            disputed += is_disputed
     rates |= verdicts.solution_pass_rates(problem, when="generated")
     return count_stage(
         problem,
         stage_name,
         attempts=sum(outcomes.values()),
         tests_added=len(problem.tests) - before,
+        disputed=disputed,
         **outcomes,
         **rates,
     )
@@ -100,7 +105,7 @@ def campaign_generators(problem: Problem, campaign: GenerationCampaign) -> list[
 
 def try_generator(
     problem: Problem, session: SandboxSession, *, generator: Generator, campaign: GenerationCampaign
-) -> Problem | str:
+) -> tuple[Problem, bool] | str:
     """Add the tests of one generator, or say why it gives none.
 
     Args:
@@ -110,7 +115,7 @@ def try_generator(
       campaign: what may be spent.
 
     Returns:
-      The problem with new tests and executions, or a reason in one word.
+      The problem with new tests and executions and whether their outputs are disputed, or a reason in one word.
     """
     methods = CAMPAIGN_METHODS[campaign.thresholds.name]
     seed = _seed(campaign.seed, problem.id, generator.id, campaign.thresholds.name)
@@ -122,12 +127,10 @@ def try_generator(
         return "no_new_inputs"
     candidates = [Test(campaign.thresholds.kind, text, None, origin=generator.id) for text in fresh]
     pool = verification_pool(problem, campaign.verifiers, seed=seed)
-    runs = session.run([problem.solutions[s] for s in pool], candidates, returns_output=True)
-    vote = find_consensus(successful_outputs(runs), checker_named(problem.checker))
-    if vote is None:
+    agreement = find_agreement(problem, session, pool=pool, candidates=candidates)
+    if agreement is None:
         return "no_agreement"
-    tests = [dataclasses.replace(test, output=out) for test, out in zip(candidates, vote.outputs, strict=True)]
-    return _verified(problem, session, tests=tests, pool=pool, runs=runs, vote=vote, campaign=campaign)
+    return _verified(problem, session, agreement, pool=pool, campaign=campaign)
 
 
 def new_inputs(problem: Problem, inputs: Sequence[str]) -> list[str]:
@@ -155,15 +158,14 @@ def verification_pool(problem: Problem, size: int, *, seed: int) -> list[int]:
 def _verified(
     problem: Problem,
     session: SandboxSession,
+    agreement: Agreement,
     *,
-    tests: list[Test],
     pool: list[int],
-    runs: Runs,
-    vote: Vote,
     campaign: GenerationCampaign,
-) -> Problem | str:
+) -> tuple[Problem, bool] | str:
     """Run one agreeing solution once more, and run every solution that still lacks executions on the accepted tests."""
-    fastest = min(vote.agreeing, key=lambda one: runs.executions.wall_s[:, one].sum())
+    tests = agreement.tests
+    fastest = min(agreement.agreeing, key=lambda one: agreement.executions.wall_s[:, one].sum())
     rest = [s for s in _undecided(problem, campaign) if s not in pool]
     asked = [problem.solutions[s] for s in (pool[fastest], *rest)]
     more = session.run(asked, tests, checker=problem.checker, round_index=1).executions
@@ -172,13 +174,14 @@ def _verified(
     if not (more.status[:, 0] == Status.SUCCESS).all():
         return "not_reproducible"
     executions = matrices.not_run(len(tests), len(problem.solutions))
-    executions = matrices.replace_columns(judge_pool(runs, vote, checker_named(problem.checker)), pool, into=executions)
+    executions = matrices.replace_columns(agreement.executions, pool, into=executions)
     executions = matrices.replace_columns(more.take(range(1, len(asked)), axis=1), rest, into=executions)
-    return dataclasses.replace(
+    grown = dataclasses.replace(
         problem,
-        tests=problem.tests + tuple(tests),
+        tests=problem.tests + tests,
         executions=matrices.concatenate_tests(problem.executed, executions),
     )
+    return grown, agreement.is_disputed
 
 
 def _undecided(problem: Problem, campaign: GenerationCampaign) -> list[int]:

@@ -5,37 +5,74 @@ import functools
 
 import numpy as np
 
+from beam_pipelines import matrices
+from beam_pipelines.generators.voting import has_majority, successful_outputs
 from beam_pipelines.records import Label, Problem, Rejection, count_stage, rejection_of, with_solutions
 from beam_pipelines.sandbox_session import Connection, SandboxSession
+from beam_pipelines.sources.own_checkers import accepts_any_answer
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage
+from sandbox.client import checker_named
+from sandbox.protocol import Verdict
 
 NAME = "validate"
 
 
-def validate_stage(connection: Connection, *, min_correct: int, min_incorrect: int) -> Stage:
+def validate_stage(connection: Connection, *, min_correct: int, min_incorrect: int, max_disagreement: float) -> Stage:
     """Make the stage that runs the original tests again, with the arguments of `validate`."""
-    decide = functools.partial(validate, min_correct=min_correct, min_incorrect=min_incorrect)
+    decide = functools.partial(
+        validate, min_correct=min_correct, min_incorrect=min_incorrect, max_disagreement=max_disagreement
+    )
     return Stage(NAME, decide, connection=connection)
 
 
 def validate(
-    problem: Problem, session: SandboxSession, *, min_correct: int, min_incorrect: int = 1
+    problem: Problem,
+    session: SandboxSession,
+    *,
+    min_correct: int,
+    min_incorrect: int = 1,
+    max_disagreement: float = 1.0,
 ) -> Problem | Rejection:
     """Run every solution on the original tests and let `confirm_labels` decide.
+
+    A problem whose correct solutions disagree with one another there goes as `needs_checker`: several outputs are
+    right, and comparing with one of them would punish the others.
 
     Args:
       problem: with both labels and original tests only.
       session: the sandbox.
       min_correct: correct solutions that have to pass.
       min_incorrect: 0 where a problem without incorrect solutions is welcome too.
+      max_disagreement: share of correct solutions with another output than is expected from which it is looked at
+        whether they disagree with one another; 1 for never.
 
     Raises:
-      InvalidRequestError: the sandbox does not know the checker or a language.
+      InvalidRequestError: the sandbox does not know the checker or a language, or the checker does not compile.
     """
     runs = session.run(problem.solutions, problem.tests, checker=problem.checker, stops_early=True)
     ran = dataclasses.replace(problem, executions=runs.executions)
+    share = verdicts.wrong_output_share(ran)
+    if share > max_disagreement and not problem.is_judged_by_program and _is_disputed(ran, session):
+        detail = f"{share:.1%} of correct solutions print other outputs than original tests expect"
+        return rejection_of(ran, NAME, reason="needs_checker", detail=detail)
     return confirm_labels(ran, min_correct=min_correct, min_incorrect=min_incorrect)
+
+
+def _is_disputed(problem: Problem, session: SandboxSession) -> bool:
+    """Tell whether several outputs of an original test are right.
+
+    The statement says so, or on some test no majority of the correct solutions agrees. Where they agree on another
+    output than the test expects, it is the test that is wrong.
+    """
+    if accepts_any_answer(problem.statement):
+        return True
+    is_wrong = problem.executed.verdict == matrices.verdict_code(Verdict.WRONG_OUTPUT)
+    doubtful = np.flatnonzero((is_wrong & verdicts.is_label(problem, Label.CORRECT)).any(axis=1))
+    asked = [dataclasses.replace(problem.tests[k], output=None) for k in doubtful]
+    outputs = successful_outputs(session.run(problem.correct, asked, returns_output=True))
+    checker = checker_named(problem.checker)
+    return any(not has_majority([row[k] for row in outputs], checker) for k in range(len(asked)))
 
 
 def confirm_labels(problem: Problem, *, min_correct: int, min_incorrect: int = 1) -> Problem | Rejection:

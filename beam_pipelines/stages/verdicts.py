@@ -70,6 +70,21 @@ def does_not_compile(problem: Problem) -> np.ndarray:
     return (problem.executed.verdict == verdict_code(Verdict.COMPILE_ERROR)).any(axis=0)
 
 
+def wrong_output_share(problem: Problem) -> float:
+    """Return the share of correct solutions that end cleanly on some test and print what it does not expect.
+
+    Args:
+      problem: with executions.
+
+    Returns:
+      Share of those with a decided execution, in [0, 1]; 0 where none has one.
+    """
+    is_correct = is_label(problem, Label.CORRECT)
+    decided = is_decided(problem.executed).any(axis=0) & is_correct
+    is_wrong = (problem.executed.verdict == verdict_code(Verdict.WRONG_OUTPUT)).any(axis=0) & is_correct
+    return float(is_wrong.sum() / max(1, decided.sum()))
+
+
 def _tolerated(problem: Problem, *, tolerates_timeouts: bool) -> np.ndarray:
     status = problem.executed.status
     succeeds = status == Status.SUCCESS

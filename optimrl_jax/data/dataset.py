@@ -36,7 +36,7 @@ class ProblemRecord:
       rating: likewise.
       time_limit_s: the problem's own limit tau_t in seconds.
       memory_limit_bytes: of one run.
-      checker: name of the comparison of outputs.
+      checker: name of the comparison of outputs, or a program that judges them as JSON.
       test_kind: int8`[k]`, `arrays.TestKind`.
       test_input: `k` texts.
       test_output: `k` expected texts.

@@ -139,8 +139,9 @@ class Executor:
 
     def _suite_of(self, record: ProblemRecord) -> str:
         if record.id not in self._suites:
-            suite = protocol.Suite(inputs=record.test_input, expected=record.test_output, checker=record.checker)
-            self._suites[record.id] = suite
+            self._suites[record.id] = protocol.suite_judged_by(
+                record.checker, inputs=record.test_input, expected=record.test_output
+            )
         # On every call, because a client forgets the oldest suites; for one that it still holds this costs nothing.
         return self._client.upload(self._suites[record.id])
 

@@ -7,6 +7,7 @@ what has to be left of the problem instead.
 import dataclasses
 
 from beam_pipelines.records import Problem
+from sandbox.protocol import JudgeProgram, to_json
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.planted import CORRECT_SUMS, FAST_SUM, LOOP_SUM, WRONG_ANSWER, WRONG_ON_NEGATIVES
 
@@ -14,6 +15,15 @@ SYNTAX_ERROR = "n = int(input()\nprint(n)\n"
 PYTHON2 = "n = int(raw_input())\nprint sum(map(int, raw_input().split()))\n"
 FIRST_LARGEST = "n = int(input())\na = list(map(int, input().split()))\nprint(a.index(max(a)))\n"
 LAST_LARGEST = "n = int(input())\na = list(map(int, input().split()))\nprint(n - 1 - a[::-1].index(max(a)))\n"
+MIXED = (FIRST_LARGEST,) * 3 + (LAST_LARGEST,) * 3
+UNIQUE = (planted.original("3\n1 5 2\n", "1\n"), planted.original("2\n7 4\n", "0\n"))
+ANY_PLACE = "Read n numbers and print a position of a largest one."
+# Accepts every position of a largest number.
+POSITION_JUDGE = """import sys
+numbers = open(sys.argv[1]).read().split()[1:]
+numbers, place = list(map(int, numbers)), int(open(sys.argv[2]).read())
+sys.exit(0 if 0 <= place < len(numbers) and numbers[place] == max(numbers) else 1)
+"""
 SILENT = "n = int(input())\na = list(map(int, input().split()))\nif n < 0:\n    print(n)\n"
 NO_EMPTY_LIST = "n = int(input())\na = list(map(int, input().split()))\nprint(a[0] + sum(a[1:]))\n"
 NO_ZERO = "n = int(input())\na = list(map(int, input().split()))\nprint(sum(a) * n // n)\n"
@@ -58,8 +68,6 @@ def rejected() -> list[Planted]:
     sums = CORRECT_SUMS[:5]
     wrong_test = planted.original("2\n2 2\n", "5\n")
     mislabeled = (WRONG_ON_NEGATIVES,) * 2
-    mixed = (FIRST_LARGEST,) * 3 + (LAST_LARGEST,) * 3
-    unique = (planted.original("3\n1 5 2\n", "1\n"), planted.original("2\n7 4\n", "0\n"))
     huge = generator(edge="'1' * (17 << 20)")
     rows = [
         ("statement missing", {"statement": "?!"}, "deduplicate", "statement_missing"),
@@ -82,9 +90,15 @@ def rejected() -> list[Planted]:
         ("few correct", {"correct": sums[:3]}, "classify_correctness", "few_correct"),
         (
             "several right outputs",
-            {"correct": mixed, "tests": unique, "statement": "Print a position of a largest number of n."},
+            {"correct": MIXED, "tests": UNIQUE, "statement": ANY_PLACE},
             "classify_correctness",
-            "correct_attrition",
+            "needs_checker",
+        ),
+        (
+            "several right outputs of originals",
+            {"correct": MIXED, "tests": (planted.original("3\n5 1 5\n", "0\n"),), "statement": ANY_PLACE + " Again."},
+            "validate",
+            "needs_checker",
         ),
         ("generator crashes", {"generators": ("import nothing_like_it",)}, "non_empty", "no_correctness_tests"),
         ("generator without end", {"generators": ("while True: pass",)}, "non_empty", "no_correctness_tests"),
@@ -133,6 +147,16 @@ def mended() -> list[Planted]:
         Planted(
             "several generators, one of them broken",
             planted.problem("two", generators=("1 / 0", planted.SUM_GENERATOR)),
+        ),
+        Planted(
+            "several right outputs, and a program that judges them",
+            planted.problem(
+                "judged",
+                correct=MIXED,
+                tests=(planted.original("3\n5 1 5\n", "0\n"),),
+                statement=ANY_PLACE + " Anywhere.",
+                checker=to_json(JudgeProgram(POSITION_JUDGE, "python3")),
+            ),
         ),
         Planted("same statement as another", planted.problem("twin_a", statement=TWIN)),
         Planted("same statement as another", planted.problem("twin_b", statement=TWIN.lower() + "!")),

@@ -4,6 +4,7 @@ import pytest
 
 from beam_pipelines.records import Problem
 from beam_pipelines.sources.packages.programs import matches
+from sandbox.protocol import JudgeProgram, from_json
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.corpora import read_records
 from tests.beam_pipelines.layouts import LATER, LEGACY, MANIFEST, POLYGON, write_files
@@ -172,16 +173,15 @@ def test_arguments_may_stand_with_a_group_or_a_test(tmp_path, file, text):
     [
         ({"problem.yaml": "["}, "broken_record", "while parsing"),
         ({"problem.yaml": "- a"}, "broken_record", "expected a mapping"),
-        ({"problem.yaml": "validation: custom"}, "special_judge", "validation: custom"),
+        ({"problem.yaml": "validation: custom"}, "special_judge", "output_validators: no source"),
+        ({"problem.yaml": "validation: custom", "output_validators/a/v.py": "", "output_validators/b/v.py": ""},
+         "special_judge", "several validators"),
+        ({"problem.yaml": "validation: custom", "output_validators/v/v.py": "", "output_validators/v/run": ""},
+         "special_judge", "as it is"),
         ({"problem.yaml": "validation: custom interactive"}, "interactive", "interactive"),
         ({"problem.yaml": "type: interactive"}, "interactive", "interactive"),
         ({"problem.yaml": "type: [scoring, multi-pass]"}, "multi_pass", "multi-pass"),
         ({"problem.yaml": "type: submit-answer"}, "submit_answer", "submit-answer"),
-        (
-            {"problem.yaml": "type: pass-fail", "output_validator/v.cc": "int main() {}"},
-            "special_judge",
-            "output_validator is given",
-        ),
         ({"problem.yaml": "validator_flags: float_tolerance much"}, "broken_record", "float_tolerance = 'much'"),
         ({"problem.yaml": "validator_flags: --strict"}, "broken_record", "'--strict'"),
         ({"data/secret/3.in": "1\n1\n", "data/secret/3.ans": "1\n", "data/secret/3.yaml":
@@ -203,9 +203,41 @@ def test_a_scoring_problem_with_the_default_validator_is_judged_by_comparison(tm
     assert isinstance(read_package(tmp_path, LATER | {"problem.yaml": "type: scoring"}), Problem)
 
 
-def test_a_validator_of_the_packages_own_is_compared_only_on_demand(tmp_path):
+def test_a_validator_of_the_packages_own_is_compared_or_left_out_on_demand(tmp_path):
     files = LATER | {"output_validator/v.cc": "int main() {}"}
-    assert isinstance(read_package(tmp_path, files, special_judges="compare"), Problem)
+    assert read_package(tmp_path, files, special_judges="compare").checker == "kattis"
+    assert read_package(tmp_path, files, special_judges="reject").reason == "special_judge"
+
+
+@pytest.mark.parametrize(
+    ("files", "language", "arguments"),
+    [
+        (LATER | {"output_validator/v.cc": "main", "output_validator/a.h": "more"}, "cpp", ()),
+        (
+            LEGACY
+            | {
+                "problem.yaml": "validation: custom\nvalidator_flags: exact 7",
+                "output_validators/own/a.py": "more",
+                "output_validators/own/validate.py": "main",
+            },
+            "python3",
+            ("exact", "7"),
+        ),
+    ],
+)
+def test_a_validator_of_the_packages_own_judges_with_its_files_and_arguments(tmp_path, files, language, arguments):
+    judge = from_json(JudgeProgram, read_package(tmp_path, files).checker)
+    assert (judge.program, judge.language, judge.convention) == ("main", language, "kattis")
+    assert (list(judge.files.values()), judge.arguments) == (["more"], arguments)
+
+
+def test_a_checker_of_a_polygon_package_judges_with_the_headers_of_the_package(tmp_path):
+    resources = '<files><resources><file path="files/testlib.h"/></resources></files><assets>'
+    manifest = MANIFEST.replace("std::rcmp6.cpp", "check.cpp").replace("<assets>", resources)
+    files = {"problem.xml": manifest, "files/check.cpp": '#include "testlib.h"', "files/testlib.h": "// header"}
+    judge = from_json(JudgeProgram, read_package(tmp_path, POLYGON | files, "polygon").checker)
+    assert (judge.program, judge.language, judge.convention) == ('#include "testlib.h"', "cpp", "testlib")
+    assert judge.files == {"testlib.h": "// header"}
 
 
 def test_a_polygon_package_becomes_a_problem(tmp_path):

@@ -11,9 +11,11 @@ import pytest
 from beam_pipelines import pipeline
 from beam_pipelines.dmc_optim import features
 from beam_pipelines.records import Problem
-from beam_pipelines.sources.languages import language_named
+from beam_pipelines.sources.languages import language_named, with_main_class
 from beam_pipelines.sources.live_code_bench import unpack_text
 from beam_pipelines.sources.reading import BrokenRecordError, tags_field
+from sandbox import client
+from sandbox.protocol import JudgeProgram, RunRequest, Verdict, from_json, suite_judged_by
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.corpora import read_records
 from tests.beam_pipelines.layouts import CODEFORCES, DOUBLE, LIVE, PLUS, TACO, packed, write_layout
@@ -40,11 +42,22 @@ def test_a_row_of_code_contests_plus_becomes_a_problem(tmp_path):
     assert [(test.input, test.output) for test in problem.tests] == [("1\n", "2\n")]
 
 
-def test_a_checker_of_the_problems_own_is_named_and_compared_only_on_demand(tmp_path):
-    row = PLUS | {"checker": "#include <testlib.h>"}
-    assert read_one(tmp_path, "code_contests_plus", row).reason == "special_judge"
-    problem = read_one(tmp_path, "code_contests_plus", row, special_judges="compare")
-    assert (problem.id, problem.checker) == ("code_contests_plus/7_A", "code_contests")
+def test_a_checker_of_the_problems_own_judges_with_the_header_that_it_includes(tmp_path):
+    row = PLUS | {"checker": "#include <testlib.h>\nint main() {}"}
+    missing = read_one(tmp_path, "code_contests_plus", row)
+    assert (missing.reason, "--testlib" in missing.detail) == ("special_judge", True)
+    header = tmp_path / "testlib.h"
+    header.write_text("// a header\n")
+    judge = from_json(JudgeProgram, read_one(tmp_path, "code_contests_plus", row, testlib=str(header)).checker)
+    assert (judge.program, judge.language, judge.convention) == (row["checker"], "cpp", "testlib")
+    assert judge.files == {"testlib.h": "// a header\n"}
+
+
+def test_a_checker_of_the_problems_own_is_compared_or_left_out_on_demand(tmp_path):
+    row = PLUS | {"checker": "int main() {}"}
+    compared = read_one(tmp_path, "code_contests_plus", row, special_judges="compare")
+    assert (compared.id, compared.checker) == ("code_contests_plus/7_A", "code_contests")
+    assert read_one(tmp_path, "code_contests_plus", row, special_judges="reject").reason == "special_judge"
 
 
 def test_a_row_of_taco_becomes_a_problem_named_after_its_place(tmp_path):
@@ -116,11 +129,36 @@ def test_a_row_of_codeforces_becomes_statement_and_tests_without_repeating_sampl
 
 
 @pytest.mark.parametrize(
+    ("output", "verdict"), [("3\n", Verdict.SUCCESS), ("4\n", Verdict.WRONG_OUTPUT), ("", Verdict.WRONG_OUTPUT)]
+)
+def test_a_generated_checker_of_codeforces_judges_by_what_it_prints(tmp_path, output, verdict):
+    checker = "import sys\na, b, c = (int(open(name).read()) for name in sys.argv[1:])\nprint(int(a + b == c))"
+    problem = read_one(tmp_path, "codeforces", CODEFORCES | {"generated_checker": checker})
+    suite = suite_judged_by(problem.checker, inputs=["1\n"], expected=["2\n"])
+    with client.connect("local", workers=1) as connected:
+        (result,) = connected.run(RunRequest(f"print({output!r}, end='')", connected.upload(suite))).results
+    assert result.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("program", "run"),
+    [
+        ("class Sum {\n  static int n;\n  public static void main(String[] a) {}\n}", "class Main {"),
+        ("class A {}\npublic class Sum { public static void main(String... a) { new Sum(); } }", "new Main()"),
+        ("public class Main { public static void main(String[] a) {} }", "public class Main {"),
+        ("interface Empty {}", "interface Empty {}"),
+    ],
+)
+def test_the_class_of_a_java_program_gets_the_name_under_which_it_is_started(program, run):
+    assert run in with_main_class(program)
+    assert "Sum" not in with_main_class(program)
+
+
+@pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"interaction_format": "Ask."}, "interactive"),
         ({"input_mode": "file"}, "file_io"),
-        ({"generated_checker": "import sys"}, "special_judge"),
         ({"examples": [{"input": "1\n", "output": None}]}, "broken_record"),
     ],
 )
@@ -138,7 +176,9 @@ def test_a_row_of_codeforces_that_cannot_be_compared_is_named(tmp_path, change, 
         ("C++17 (GCC 7-32)", "cpp"),
         ("cpp g++17", "cpp"),
         ("Java 8", "java"),
-        ("JavaScript", ""),
+        ("JavaScript (Node.js 12)", "javascript"),
+        ("Go 1.19", "go"),
+        ("Rust 2021", "rust"),
         ("C#", ""),
         ("GNU C11", ""),
         ("c", "c"),

@@ -52,6 +52,12 @@ def test_a_value_that_agrees_with_nothing_is_no_vote():
     assert voting.find_consensus([("nan\n",), ("nan\n",)], checker_named("float_1e-6")) is None
 
 
+def test_a_majority_is_more_than_half_of_those_that_have_a_say():
+    assert voting.has_majority(["1\n", "1 \n", "2\n", None], LINES)
+    assert not voting.has_majority(["1\n", "1\n", "2\n", "3\n"], LINES)
+    assert voting.has_majority([None], LINES)
+
+
 def test_runs_that_failed_have_no_output_however_much_they_printed():
     # Six run into the limit after the same output, four succeed: the four decide.
     runs = runs_of(["TTTTTTSSSS", "SSSSSSSSSS"], [("", "1\n")] * 6 + [("2\n", "1\n")] * 4)

@@ -1,8 +1,8 @@
 """Edge: ICPC/Kattis problem packages: one directory a problem, in the formats `legacy`, `2023-07` and `2025-09`.
 
 Tests that the samples and secret data hold are original tests. How outputs are compared follows the arguments of the
-default validator; what is not judged by comparing the output of one run (interactive and multi-pass problems, answers
-that are submitted, validators of the package's own) is named and left out.
+default validator; a validator of the package's own judges in the sandbox. What is not judged by the output of one run
+(interactive and multi-pass problems, answers that are submitted) is named and left out.
 """
 
 import configparser
@@ -17,9 +17,22 @@ from beam_pipelines.records import Problem, Test, count_stage
 from beam_pipelines.sources.languages import select_languages
 from beam_pipelines.sources.packages.folders import read_package_source
 from beam_pipelines.sources.packages.programs import read_generators_of_package, read_submissions
-from beam_pipelines.sources.packages.validation import choose_checker, require_judgeable, validator_arguments
-from beam_pipelines.sources.reading import BrokenRecordError, ReadSource, UnsupportedProblemError, optional_field
+from beam_pipelines.sources.packages.validation import (
+    Arguments,
+    Validator,
+    choose_checker,
+    read_validator,
+    validator_arguments,
+)
+from beam_pipelines.sources.reading import (
+    BrokenRecordError,
+    ReadSource,
+    UnsupportedProblemError,
+    optional_field,
+    own_checker,
+)
 from optimrl_jax.arrays import TestKind
+from sandbox.protocol import JudgeProgram
 
 SOURCE = "packages"
 MANIFEST = "problem.yaml"
@@ -48,12 +61,12 @@ def problem_from_package(package: pathlib.Path, options: BuildOptions) -> Proble
       ValueError, yaml.YAMLError, configparser.Error: a file cannot be parsed.
     """
     manifest = read_mapping(package / MANIFEST)
-    require_judgeable(package, manifest, options)
+    validator = read_validator(package, manifest)
     limits = dict(optional_field(manifest, "limits", dict, {}))
     submissions = read_submissions(package / "submissions")
     accepted = select_languages(submissions.solutions, options)
     generators, others = read_generators_of_package(package / "generators")
-    tests, checker = _tests_and_checker(package, manifest)
+    tests, arguments = _tests_and_arguments(package, manifest)
     problem = Problem(
         id=f"{SOURCE}/{package.name}",
         source=SOURCE,
@@ -63,7 +76,7 @@ def problem_from_package(package: pathlib.Path, options: BuildOptions) -> Proble
         rating=0,
         time_limit_s=_time_limit_s(package, limits),
         memory_limit_bytes=int(optional_field(limits, "memory", int, DEFAULT_MEMORY_MIB)) << 20,
-        checker=checker,
+        checker=_checker(validator, arguments, options),
         solutions=accepted,
         tests=tests,
         generators=generators,
@@ -78,8 +91,17 @@ def problem_from_package(package: pathlib.Path, options: BuildOptions) -> Proble
     )
 
 
-def _tests_and_checker(package: pathlib.Path, manifest: Mapping[str, object]) -> tuple[tuple[Test, ...], str]:
-    """Return the tests and the comparison of the secret ones, without samples that are compared differently."""
+def _checker(validator: Validator | None, arguments: Arguments, options: BuildOptions) -> str:
+    """Return the comparison of the default validator with these arguments, or the package's own validator with them."""
+    if validator is None:
+        return choose_checker(arguments)
+    program, language, files = validator
+    judge = JudgeProgram(program, language, "kattis", arguments=arguments, files=dict(files))
+    return own_checker(judge, options, comparison="kattis")
+
+
+def _tests_and_arguments(package: pathlib.Path, manifest: Mapping[str, object]) -> tuple[tuple[Test, ...], Arguments]:
+    """Return the tests and the validator's arguments of the secret ones, without samples that have others."""
     # All tests of a group ask for the same files.
     settings = functools.lru_cache(maxsize=None)(read_mapping_if_there)
     found = [
@@ -93,7 +115,7 @@ def _tests_and_checker(package: pathlib.Path, manifest: Mapping[str, object]) ->
     if len(arguments) > 1:
         raise UnsupportedProblemError("several_comparisons", f"{len(arguments)} ways of comparing outputs")
     (chosen,) = arguments
-    return tuple(test for test, own in found if own == chosen), choose_checker(chosen)
+    return tuple(test for test, own in found if own == chosen), chosen
 
 
 def _test(path: pathlib.Path, package: pathlib.Path, origin: str) -> Test:

@@ -1,8 +1,8 @@
 """Edge: Polygon packages: one directory a problem, described by its `problem.xml`.
 
 Only packages that hold their tests can be read: tests and answers that a standard package leaves to be generated are
-named as missing. Checkers of the standard library become the comparison that they stand for; other checkers are special
-judges, interactors and files are named and left out.
+named as missing. Checkers of the standard library become the comparison that they stand for; other checkers are run.
+Interactors and files are named and left out.
 """
 
 import pathlib
@@ -18,9 +18,10 @@ from beam_pipelines.sources.reading import (
     BrokenRecordError,
     ReadSource,
     UnsupportedProblemError,
-    require_comparison,
+    own_checker,
 )
 from optimrl_jax.arrays import TestKind
+from sandbox.protocol import JudgeProgram
 
 SOURCE = "polygon"
 MANIFEST = "problem.xml"
@@ -92,7 +93,7 @@ def problem_from_polygon(package: pathlib.Path, options: BuildOptions) -> Proble
         rating=0,
         time_limit_s=_number(testset, "time-limit", DEFAULT_TIME_LIMIT_MS) / 1e3,
         memory_limit_bytes=_number(testset, "memory-limit", DEFAULT_MEMORY_BYTES),
-        checker=_checker(root, options),
+        checker=_checker(package, root, options),
         solutions=accepted,
         tests=tuple(_tests(package, testset)),
         tags=tuple(tag.get("value", "") for tag in root.iterfind("tags/tag")),
@@ -137,14 +138,26 @@ def _inside(package: pathlib.Path, name: str) -> pathlib.Path:
     return path
 
 
-def _checker(root: ElementTree.Element, options: BuildOptions) -> str:
+def _checker(package: pathlib.Path, root: ElementTree.Element, options: BuildOptions) -> str:
+    """Return the comparison that a checker of the standard library stands for, or any other checker as a program."""
     checker = root.find("assets/checker")
     name = "" if checker is None else checker.get("name", "")
     standard = name.removeprefix("std::").removesuffix(".cpp")
     if name.startswith("std::") and standard in CHECKERS:
         return CHECKERS[standard]
-    require_comparison(options, f"checker = {name[:40]!r}")
-    return "tokens"
+    source = None if checker is None else checker.find("source")
+    path = _inside(package, "" if source is None else source.get("path", ""))
+    if source is None or not path.is_file():
+        raise UnsupportedProblemError("special_judge", f"checker = {name[:40]!r}: its source is not in the package")
+    headers = {
+        place.name: place.read_text("utf-8-sig", errors="replace")
+        for file in root.iterfind("files/resources/file")
+        for place in [_inside(package, file.get("path", ""))]
+        if place.suffix == ".h" and place.is_file()
+    }
+    program = path.read_text("utf-8-sig", errors="replace")
+    judge = JudgeProgram(program, _language(source), files=headers)
+    return own_checker(judge, options, comparison="tokens")
 
 
 def _solutions(package: pathlib.Path, root: ElementTree.Element) -> tuple[list[Solution], dict[str, int]]:
@@ -159,12 +172,16 @@ def _solutions(package: pathlib.Path, root: ElementTree.Element) -> tuple[list[S
         path = _inside(package, source.get("path", ""))
         if not path.is_file():
             raise BrokenRecordError(f"{source.get('path', '')[:60]!r}: expected this file")
-        # As in cpp.g++17, java11, python.3 and python.pypy3-64.
-        kind = source.get("type", "")
-        kind = kind.removeprefix("python.") if kind.startswith("python.pypy") else kind.replace(".", " ")
         program = path.read_text("utf-8-sig", errors="replace")
-        solutions.append(Solution(path.name, program, label, language=language_named(kind)))
+        solutions.append(Solution(path.name, program, label, language=_language(source)))
     return solutions, dict(others)
+
+
+def _language(source: ElementTree.Element) -> str:
+    """Name the language of a source, whose type is as in cpp.g++17, java11, python.3 and python.pypy3-64."""
+    kind = source.get("type", "")
+    kind = kind.removeprefix("python.") if kind.startswith("python.pypy") else kind.replace(".", " ")
+    return language_named(kind)
 
 
 def _statement(package: pathlib.Path, root: ElementTree.Element) -> str:

@@ -3,9 +3,10 @@
 import pathlib
 import shlex
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from beam_pipelines.options import BuildOptions
-from beam_pipelines.sources.reading import BrokenRecordError, UnsupportedProblemError, require_comparison
+from beam_pipelines.sources.languages import language_of_file
+from beam_pipelines.sources.reading import BrokenRecordError, UnsupportedProblemError
 
 # A scoring problem that the default validator judges has full score where every test is right: that is judged here.
 UNJUDGED_TYPES = {"interactive": "interactive", "multi-pass": "multi_pass", "submit-answer": "submit_answer"}
@@ -16,20 +17,39 @@ ARGUMENT_KEYS = ("output_validator_args", "output_validator_flags", "validator_f
 SENSITIVE = ("case_sensitive", "space_change_sensitive")
 TOLERANCES = ("float_tolerance", "float_absolute_tolerance", "float_relative_tolerance")
 
+# Of a validator's main file, where it has several.
+MAIN_NAMES = ("main", "__main__", "validate", "validator", "output_validator")
+
 Arguments = tuple[str, ...]
 ReadSettings = Callable[[pathlib.Path], Mapping[str, object]]
 
 
-def require_judgeable(package: pathlib.Path, manifest: Mapping[str, object], options: BuildOptions) -> None:
-    """Raise UnsupportedProblemError unless comparing outputs judges the problem.
+class Validator(NamedTuple):
+    """A program that judges outputs by the convention of the format.
 
-    The legacy format says so in `validation`, the later ones in `type` and by a folder with a validator. The error's
-    reason is the kind of problem.
+    Attributes:
+      program: its main source.
+      language: the sandbox's name of its language.
+      files: its other files by name.
+    """
+
+    program: str
+    language: str
+    files: Mapping[str, str]
+
+
+def read_validator(package: pathlib.Path, manifest: Mapping[str, object]) -> Validator | None:
+    """Return the package's own validator of outputs; None where the default one judges.
+
+    The legacy format says so in `validation`, the later ones in `type` and by a folder with a validator.
 
     Args:
       package: directory of the package.
       manifest: what `problem.yaml` says.
-      options: `special_judges` says what becomes of validators of the package's own.
+
+    Raises:
+      UnsupportedProblemError: one run and one look at its output do not judge the problem, or the validator is none
+        that the sandbox runs. The error's reason is the kind of problem.
     """
     validation = str(manifest.get("validation") or "default").split()
     kinds = manifest.get("type") or "pass-fail"
@@ -38,15 +58,29 @@ def require_judgeable(package: pathlib.Path, manifest: Mapping[str, object], opt
         if kind in words:
             raise UnsupportedProblemError(reason, f"type: {kind}")
     is_legacy = str(manifest.get("problem_format_version") or "legacy").startswith("legacy") and "type" not in manifest
-    own = [folder for folder in VALIDATOR_FOLDERS if _has_program(package / folder)]
-    if validation[0] != "default":
-        require_comparison(options, f"validation: {' '.join(validation)}")
-    elif own and not (is_legacy and "validation" in manifest):
-        require_comparison(options, f"{own[0]} is given")
+    own = [package / folder for folder in VALIDATOR_FOLDERS if _has_program(package / folder)]
+    if validation[0] != "default" or (own and not (is_legacy and "validation" in manifest)):
+        return _validator(own[0] if own else package / VALIDATOR_FOLDERS[1])
+    return None
 
 
 def _has_program(folder: pathlib.Path) -> bool:
     return folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
+
+
+def _validator(folder: pathlib.Path) -> Validator:
+    """Read a validator: one source file, or a program of several files in one folder."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    sources = [path for path in paths if language_of_file(path)]
+    if len({path.parent for path in sources}) > 1 and all(path.parent != folder for path in sources):
+        raise UnsupportedProblemError("special_judge", f"{folder.name}: several validators")
+    if not sources or any(path.name in ("build", "run") for path in paths):
+        raise UnsupportedProblemError("special_judge", f"{folder.name}: no source that the sandbox can run as it is")
+    # Of several sources, the one with a usual name is what runs; for compiled ones the order does not matter.
+    main = min(sources, key=lambda path: (path.stem not in MAIN_NAMES, path.name))
+    language = language_of_file(main)
+    files = {path.name: path.read_text("utf-8-sig", errors="replace") for path in paths if path != main}
+    return Validator(main.read_text("utf-8-sig", errors="replace"), language, files)
 
 
 def validator_arguments(
