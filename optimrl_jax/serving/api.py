@@ -102,8 +102,11 @@ class _Answer:
         seed = secrets.randbelow(2**31) if request.seed is None else request.seed
         room = min(request.room() or engine.data.completion_tokens, engine.data.completion_tokens)
         repeated = [prompt for prompt in prompts for _ in range(request.n)]
+        scores_prompt = request.echoes() and request.alternatives() is not None
         self._completions = [
-            engine.submit(CompletionRequest(prompt, seed + index, room, request.temperature, request.top_p))
+            engine.submit(
+                CompletionRequest(prompt, seed + index, room, request.temperature, request.top_p, scores_prompt)
+            )
             for index, prompt in enumerate(repeated)
         ]
         self._stops = [*request.stops(), *engine.data.stop]
@@ -132,7 +135,7 @@ class _Answer:
         yield DONE
 
     def _pieces(self, completion: Completion) -> Iterator[Piece]:
-        return choices.pieces(completion, self._engine.tokenizer, self._stops)
+        return choices.pieces(completion, self._engine.tokenizer, self._stops, echoes=self._request.echoes())
 
     def _choice(self, piece: Piece, index: int, content: dict) -> dict:
         return choices.choice(

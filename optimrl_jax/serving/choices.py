@@ -29,7 +29,9 @@ class Piece:
     reason: str | None = None
 
 
-def pieces(completion: Completion, tokenizer: Tokenizer, stops: Sequence[str]) -> Iterator[Piece]:
+def pieces(
+    completion: Completion, tokenizer: Tokenizer, stops: Sequence[str], *, echoes: bool = False
+) -> Iterator[Piece]:
     """Yield a completion piece by piece, as its tokens come.
 
     Its slot is given back once a stop text ends it, or once the caller stops iterating.
@@ -38,11 +40,15 @@ def pieces(completion: Completion, tokenizer: Tokenizer, stops: Sequence[str]) -
       completion: under way.
       tokenizer: of the policy.
       stops: texts that end it and are no part of it.
+      echoes: begin with the prompt, in which no stop text is looked for.
     """
     stream = TextStream(tokenizer.decode, stops)
     reason = "length"
     try:
         for token in completion:
+            if echoes:
+                yield Piece(tokenizer.decode(completion.request.prompt), completion.scored_prompt)
+                echoes = False
             if token.is_end:
                 yield Piece("", [token])
                 reason = "stop"
@@ -124,7 +130,7 @@ def token_text(tokenizer: Tokenizer, token: int) -> str:
 
 
 def _chat_log_probs(tokens: Sequence[SampledToken], alternatives: int, text: Callable[[int], str]) -> dict:
-    def entry(token: int, log_prob: float) -> dict[str, typing.Any]:
+    def entry(token: int, log_prob: float | None) -> dict[str, typing.Any]:
         spelled = text(token)
         return {"token": spelled, "logprob": log_prob, "bytes": list(spelled.encode())}
 
@@ -138,10 +144,16 @@ def _chat_log_probs(tokens: Sequence[SampledToken], alternatives: int, text: Cal
 
 def _text_log_probs(tokens: Sequence[SampledToken], alternatives: int, text: Callable[[int], str]) -> dict:
     spelled = [text(token.token) for token in tokens]
+
+    def near(token: SampledToken) -> dict[str, float] | None:
+        if token.log_prob is None:
+            return None
+        return {text(other): log_prob for other, log_prob in token.alternatives[:alternatives]}
+
     return {
         "tokens": spelled,
         "token_logprobs": [token.log_prob for token in tokens],
-        "top_logprobs": [{text(near): log_prob for near, log_prob in t.alternatives[:alternatives]} for t in tokens],
+        "top_logprobs": [near(token) for token in tokens],
         "text_offset": np.cumsum([0, *map(len, spelled)])[:-1].tolist(),
     }
 

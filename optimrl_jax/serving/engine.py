@@ -21,6 +21,7 @@ from optimrl_jax.data.tokenizer import Tokenizer
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import continuous, token_step
 from optimrl_jax.model.generation import slots as slots_lib
+from optimrl_jax.serving import prompt_scores
 from optimrl_jax.serving.row_sampling import RowSampling, SampledBlock, sample_block
 from optimrl_jax.settings import DataSettings, Network
 from optimrl_jax.training.checkpoints import Policy
@@ -39,6 +40,7 @@ class CompletionRequest:
       max_tokens: tokens, at most.
       temperature: 0 takes the likeliest token each time.
       top_p: the mass of the likeliest tokens that are drawn from.
+      scores_prompt: score the tokens of the prompt as well.
     """
 
     prompt: np.ndarray
@@ -46,22 +48,23 @@ class CompletionRequest:
     max_tokens: int
     temperature: float = 1.0
     top_p: float = 1.0
+    scores_prompt: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class SampledToken:
-    """One token of a completion, with the likeliest alternatives.
+    """One token of a completion, or of a prompt that is scored, with the likeliest alternatives.
 
     Attributes:
       token: its id.
-      log_prob: at the temperature of the request.
+      log_prob: at the temperature of the request; None for the first token of a prompt, before which there is nothing.
       alternatives: (id, log-probability) of the likeliest tokens, best first.
       is_end: it is the end token.
       version: of the weights under which the completion began.
     """
 
     token: int
-    log_prob: float
+    log_prob: float | None
     alternatives: Sequence[tuple[int, float]]
     is_end: bool
     version: int
@@ -74,10 +77,14 @@ class Completion:
 
     Args:
       request: what was asked for.
+
+    Attributes:
+      scored_prompt: the tokens of the prompt, known once the first token comes; empty where they are not asked for.
     """
 
     def __init__(self, request: CompletionRequest) -> None:
         self.request = request
+        self.scored_prompt: Sequence[SampledToken] = ()
         self.is_cancelled = False
         self.version = 0
         self.sampled = 0
@@ -230,6 +237,8 @@ class Engine:
             slot = self._owners.index(None)
             self._owners[slot] = completion
             completion.version = self._version
+            if completion.request.scores_prompt:
+                completion.scored_prompt = self._score_prompt(completion)
             self._start(completion.request, slot)
 
     def _start(self, request: CompletionRequest, slot: int) -> None:
@@ -239,16 +248,34 @@ class Engine:
                 self._network, keys=keys, slots=self._rows,
                 prompt_tokens=self.data.prompt_tokens, steps=self.data.completion_tokens,
             )  # fmt: skip
-        width = next(width for width in self._widths if width >= len(request.prompt))
-        padded = np.pad(request.prompt.astype(np.int32), (0, width - len(request.prompt)))
         prompt = slots_lib.prefill_prompt(
-            self._params, self._network, prompt=padded, length=np.int32(len(request.prompt))
+            self._params, self._network, prompt=self._padded(request.prompt), length=np.int32(len(request.prompt))
         )
         targets = np.full(self._rows, slot, np.int32)
         first = np.zeros(self._rows, np.int32)
         self._slots = slots_lib.fill_slots(
             self._slots, prompt, keys=keys, targets=targets, samples=first, count=np.int32(1)
         )
+
+    def _score_prompt(self, completion: Completion) -> Sequence[SampledToken]:
+        prompt, version = completion.request.prompt, completion.version
+        scored = [SampledToken(int(prompt[0]), None, (), False, version)]
+        if len(prompt) == 1:
+            return scored
+        temperature = np.float32(completion.request.temperature)
+        found = prompt_scores.score_prompt(
+            self._params, self._network, prompt=self._padded(prompt), temperature=temperature
+        )
+        # The scores of padding come last, and no token asks for them.
+        for token, log_prob, ids, log_probs in zip(prompt[1:], *map(np.asarray, found), strict=False):
+            near = tuple(zip(ids.tolist(), log_probs.tolist(), strict=True))
+            scored.append(SampledToken(int(token), float(log_prob), near, False, version))
+        return scored
+
+    def _padded(self, prompt: np.ndarray) -> np.ndarray:
+        """Pad a prompt on the right to one of a few widths, each of which is compiled once."""
+        width = next(width for width in self._widths if width >= len(prompt))
+        return np.pad(prompt.astype(np.int32), (0, width - len(prompt)))
 
     def _sample(self) -> None:
         if self._unstacked is None:

@@ -111,6 +111,10 @@ class SamplingFields(pydantic.BaseModel):
     def room(self) -> int | None:
         """Return how many tokens an answer may have at most; None where the request leaves that open."""
 
+    def echoes(self) -> bool:
+        """Return whether a choice begins with its prompt."""
+        return False
+
     @abc.abstractmethod
     def alternatives(self) -> int | None:
         """Return how many likely tokens to list beside each one; None where log-probabilities are not asked for."""
@@ -157,12 +161,13 @@ class TextRequest(SamplingFields):
       prompt: one or several, as texts or token ids.
       max_tokens: tokens of an answer, at most.
       logprobs: likely tokens listed beside each one; None leaves log-probabilities out.
+      echo: begin each choice with its prompt, whose tokens get log-probabilities where `logprobs` asks for them.
     """
 
     prompt: str | list[str] | list[int] | list[list[int]]
     max_tokens: Positive | None = None
     logprobs: Annotated[int, pydantic.Field(ge=0, le=MAX_ALTERNATIVES)] | None = None
-    echo: Literal[False] | None = None
+    echo: bool | None = None
     best_of: Literal[1] | None = None
     suffix: None = None
 
@@ -173,6 +178,9 @@ class TextRequest(SamplingFields):
         if all(isinstance(part, int) for part in self.prompt):
             return [typing.cast("list[int]", self.prompt)]
         return typing.cast("list[str | list[int]]", self.prompt)
+
+    def echoes(self) -> bool:
+        return bool(self.echo)
 
     def room(self) -> int | None:
         # The default of the protocol for this kind of request.

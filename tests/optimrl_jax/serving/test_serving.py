@@ -193,6 +193,26 @@ def test_log_probabilities_name_the_tokens_and_what_came_close(ask, go_on):
     assert [len(log_probs[name]) for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")] == [3] * 4
 
 
+def test_an_echoed_prompt_is_scored_as_the_policy_would_have_scored_it_while_sampling(go_on):
+    fields = {"temperature": 0, "logprobs": 3, "max_tokens": 4, "return_token_ids": True}
+    plain = go_on(**fields).json()["choices"][0]
+    longer = [*PROMPT.tolist(), *plain["token_ids"]]
+    echoed = go_on(**fields | {"prompt": [longer, longer[:1]], "echo": True}).json()["choices"]
+    assert echoed[0]["text"].startswith("case a" + plain["text"])
+    assert echoed[0]["token_ids"][: len(longer)] == longer
+    found = echoed[0]["logprobs"]
+    assert found["token_logprobs"][0] is found["top_logprobs"][0] is None
+    np.testing.assert_allclose(
+        found["token_logprobs"][len(PROMPT) : len(longer)], plain["logprobs"]["token_logprobs"], atol=1e-4
+    )
+    # Greedy tokens are the likeliest ones, to the last bit: harnesses compare them so.
+    near = zip(found["token_logprobs"], found["top_logprobs"], strict=True)
+    assert all(own == max(top.values()) for own, top in [*near][len(PROMPT) :])
+    assert echoed[1]["token_ids"][0] == longer[0]
+    parts = [part for event in events_of(go_on(**fields, echo=True, stream=True)) for part in event["choices"]]
+    assert "".join(part["text"] for part in parts) == "case a" + plain["text"]
+
+
 def test_prompts_may_be_several_texts_or_token_ids(go_on):
     texts = go_on(prompt=["case a", "case b"], n=2, max_tokens=4).json()["choices"]
     ids = go_on(prompt=[POLICY.tokenizer.encode(text).tolist() for text in ("case a", "case b")], n=2, max_tokens=4)
