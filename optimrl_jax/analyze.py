@@ -16,7 +16,7 @@ from optimrl_jax.analysis.sections import Section
 from optimrl_jax.analysis.study import Study, open_studies
 from optimrl_jax.analysis.timing import backends, passes, service
 from optimrl_jax.evaluation.leaderboards import LEADERBOARDS
-from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.command_line import ArgumentParser, log_to_terminal, run_command
 from optimrl_jax.jobs.progress import JobProgress
 
 _LOG = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
       The exit code: 0, or 2 after one line for a caller's mistake.
     """
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    log_to_terminal()
     return run_command(_run, argv, name=NAME)
 
 

@@ -24,7 +24,7 @@ from optimrl_jax.evaluation import style
 from optimrl_jax.evaluation.endpoint import PolicyEndpoint, Question
 from optimrl_jax.evaluation.policies import KEY_VARIABLE
 from optimrl_jax.jobs import files
-from optimrl_jax.jobs.command_line import ArgumentParser, run_command
+from optimrl_jax.jobs.command_line import ArgumentParser, log_to_terminal, run_command
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.progress import JobProgress
 
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
       The exit code: 0, or 2 after one line for a caller's mistake.
     """
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    log_to_terminal()
     return run_command(lambda arguments: compare(_parser().parse_args(arguments)), argv, name=NAME)
 
 

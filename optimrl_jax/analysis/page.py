@@ -14,17 +14,29 @@ import pyarrow.parquet as pq
 from optimrl_jax.analysis.sections import FigureOf, Row, Section, TableOf
 from optimrl_jax.evaluation import style
 
-SHOWN_ROWS = 40
+# A longer table is folded, so that figures stay near one another; its files hold every row.
+OPEN_ROWS, SHOWN_ROWS = 16, 40
 LONG_TEXT = 120
+# Figures are drawn on white; in a dark window they keep it, with a margin.
 LOOK = """
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1b; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; border-top: 1px solid #ccc; padding-top: 1rem; }
+:root { color-scheme: light dark; --text: #1b1b1b; --soft: #555; --line: #ccc; --faint: #eee; --ground: #fff;
+  --warn: #8a5a00; }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #ddd; --soft: #aaa; --line: #555; --faint: #333; --ground: #181818; --warn: #e0b050; }
+  a { color: #8ab4f8; } img { background: #fff; padding: 0.4rem; box-sizing: border-box; }
+}
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: var(--text);
+  background: var(--ground); }
+h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.15rem; margin-top: 2.2rem; border-top: 1px solid var(--line); padding-top: 1rem; }
+p { overflow-wrap: anywhere; }
 table { border-collapse: collapse; font-size: 0.82rem; margin: 0.4rem 0 1rem; display: block; overflow-x: auto; }
-th, td { padding: 0.15rem 0.6rem; text-align: right; border-bottom: 1px solid #eee; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; } th { border-bottom: 1px solid #888; }
-figure { margin: 0.6rem 0; } img { max-width: 100%; } figcaption, .caption { font-size: 0.82rem; color: #555; }
-.missing { color: #8a5a00; } pre { background: #f6f6f6; padding: 0.5rem; text-align: left; overflow-x: auto; }
-nav a { margin-right: 0.9rem; font-size: 0.85rem; }
+th, td { padding: 0.15rem 0.6rem; text-align: left; border-bottom: 1px solid var(--faint); white-space: nowrap; }
+.number { text-align: right; font-variant-numeric: tabular-nums; } th { border-bottom: 1px solid var(--soft); }
+figure { margin: 0.6rem 0; } img { max-width: 100%; }
+figcaption, .caption { font-size: 0.82rem; color: var(--soft); } summary { font-size: 0.82rem; cursor: pointer; }
+.missing { color: var(--warn); } pre { background: var(--faint); padding: 0.5rem; overflow-x: auto; }
+nav a { margin-right: 0.9rem; font-size: 0.85rem; display: inline-block; }
 """
 
 
@@ -43,7 +55,8 @@ def write_page(directory: pathlib.Path, studies: Sequence[tuple[str, Sequence[Se
         folder.mkdir(exist_ok=True)
         parts.append(f"<h1>{html.escape(heading)}</h1>{_contents(sections, number)}")
         parts += [_section(folder, section, f"s{number}-{place}") for place, section in enumerate(sections)]
-    head = f"<meta charset='utf-8'><title>{html.escape(title)}</title><style>{LOOK}</style>"
+    meta = "<meta charset='utf-8'><meta name='viewport' content='width=device-width, initial-scale=1'>"
+    head = f"{meta}<title>{html.escape(title)}</title><style>{LOOK}</style>"
     text = f"<!doctype html><html lang='en'><head>{head}</head><body>{''.join(parts)}</body></html>"
     partial = directory / "index.html.partial"
     partial.write_text(text)
@@ -82,19 +95,36 @@ def _table(folder: pathlib.Path, table: TableOf) -> str:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
         writer.writerows(full)
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
-    body = "".join(_row(row) for row in full[:SHOWN_ROWS])
-    rest = f" (the first {SHOWN_ROWS} of {len(full)} rows)" if len(full) > SHOWN_ROWS else ""
+    rest = f" (the first {SHOWN_ROWS} of {len(full)} rows, all in {table.name}.csv)" if len(full) > SHOWN_ROWS else ""
     caption = f"<p class='caption'><b>{html.escape(table.name)}</b>: {html.escape(table.caption)}{rest}</p>"
-    return f"{caption}<table><tr>{head}</tr>{body}</table>"
+    shown = _shown_table(full)
+    if len(full) > OPEN_ROWS:
+        shown = f"<details><summary>{len(full)} rows</summary>{shown}</details>"
+    return caption + shown
 
 
-def _row(row: Row) -> str:
-    return f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row.values())}</tr>"
+def _shown_table(rows: Sequence[Row]) -> str:
+    """Return the first rows as HTML, without the columns that are empty in all rows."""
+    columns = [name for name in rows[0] if not all(_is_empty(row[name]) for row in rows)]
+    head = "".join(f"<th{_alignment(rows, name)}>{html.escape(name)}</th>" for name in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td{_alignment(rows, name)}>{_cell(row[name])}</td>' for name in columns)}</tr>"
+        for row in rows[:SHOWN_ROWS]
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _alignment(rows: Sequence[Row], name: str) -> str:
+    is_number = all(isinstance(row[name], int | float) or _is_empty(row[name]) for row in rows[:SHOWN_ROWS])
+    return " class='number'" if is_number else ""
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
 def _cell(value: object) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if _is_empty(value):
         return "-"
     if isinstance(value, float):
         return f"{value:.4g}"

@@ -107,6 +107,8 @@ def time_limits(study: Study) -> Section:
         values = [row[f"{limit_s:g}_s"] for limit_s in limits]
         axes.plot(limits, values, marker=style.marker(index), color=style.colour(index), label=row["policy"])
     axes.set(xscale="log", xlabel="time limit on every test, s", ylabel="pass@1, %", ylim=(0, 105))
+    axes.set_xticks(limits, [f"{limit_s:g}" for limit_s in limits], minor=False)
+    axes.minorticks_off()
     axes.invert_xaxis()
     style.show_legend(axes)
     return Section(
@@ -121,11 +123,11 @@ def _heatmap_figure(
     study: Study, matrix: np.ndarray, columns: tuple[transfer.Evaluator, ...], families: list[tuple[str, list[int]]]
 ) -> FigureOf:
     caption = f"pass@1, %; n = {len(study.problems)} problems; easy settings first within a family"
-    figure = style.new_figure(14, 2.2 + 0.35 * len(study.policies), caption=caption)
+    figure = style.new_figure(11, 2.4 + 0.35 * len(study.policies), caption=caption)
     axes = figure.subplots()
     image = axes.imshow(matrix, cmap=style.SEQUENTIAL, aspect="auto", vmin=0, vmax=100)
-    figure.colorbar(image, ax=axes, label="pass@1, %")
-    axes.set_xticks(range(len(columns)), [column.parameter for column in columns], fontsize=5, rotation=90)
+    figure.colorbar(image, ax=axes, label="pass@1, %", pad=0.01)
+    axes.set_xticks(range(len(columns)), [column.parameter for column in columns], fontsize=7, rotation=90)
     style.label_ticks(axes, y=[policy.label for policy in study.policies])
     for name, members in families:
         axes.text(float(np.mean(members)), -0.6, name.replace("_", " "), ha="center", va="bottom", fontsize=7)
@@ -176,6 +178,7 @@ def _sweep_figure(study: Study, name: str, points: dict[str, AffineMap], table: 
             panels[0, column].plot(x, scores[index], **look)
             panels[1, column].plot(x, gains[index], **look)
         panels[0, column].set(title=tau, ylabel="pass@1, %")
+        panels[1, column].locator_params(axis="x", nbins=4)
         panels[1, column].set(xlabel="beta, s" if name == "beta_s" else "alpha", ylabel="gain, % of the baseline")
     style.show_legend(panels[0, -1])
     caption = f"scores (top) and relative gains (bottom) over {name}, the other number held"

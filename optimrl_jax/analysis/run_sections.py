@@ -7,8 +7,9 @@ import numpy as np
 
 from optimrl_jax.analysis.score_sections import checkpoints_by_run, pass_percent
 from optimrl_jax.analysis.sections import FigureOf, Row, Section, TableOf, absent
-from optimrl_jax.analysis.study import Study
+from optimrl_jax.analysis.study import Study, run_label
 from optimrl_jax.evaluation import style
+from optimrl_jax.evaluation.plots import HELD_OUT, is_held_out_score
 
 # Metrics of a training run by their name there: label, and whether it is a share.
 STEP_METRICS = {
@@ -23,6 +24,8 @@ STEP_METRICS = {
     "sampler_ratio": "learner / engine, mean ratio",
     "truncated_share": "tokens at the importance cap",
 }
+# Percentiles of the held-out scores that are drawn beside one another.
+HELD_OUT_PANELS = 4
 TIMES = ("generate_s", "execute_s", "judge_s", "update_s")
 
 
@@ -85,7 +88,7 @@ def dynamics(study: Study) -> Section:
     for axes, tau in zip(panels, (100.0, min(study.taus)), strict=True):
         for index, (run, members) in enumerate(runs.items()):
             steps, values = [p.facts["step"] for p in members], [pass_percent(p, tau) for p in members]
-            look = {"marker": style.marker(index), "color": style.colour(index), "label": pathlib.PurePath(run).name}
+            look = {"marker": style.marker(index), "color": style.colour(index), "label": run_label(run)}
             axes.plot(steps, values, **look)
         axes.set(title=f"p{tau:g}", xlabel="optimizer step", ylabel="pass@1, %", ylim=(0, 105))
     style.show_legend(panels[-1])
@@ -93,7 +96,7 @@ def dynamics(study: Study) -> Section:
         hours = _hours_at(pathlib.Path(run), [policy.facts["step"] for policy in members])
         for policy, hour in zip(members, hours, strict=True):
             scores = {f"p{tau:g}": pass_percent(policy, tau) for tau in study.taus}
-            rows.append({"run": pathlib.PurePath(run).name, "step": policy.facts["step"], "wall_hours": hour} | scores)
+            rows.append({"run": run_label(run), "step": policy.facts["step"], "wall_hours": hour} | scores)
     equal = _equal_time(rows)
     return Section(
         title,
@@ -107,7 +110,7 @@ def dynamics(study: Study) -> Section:
 
 
 def training_runs(study: Study) -> Section:
-    """Draw faults, fallbacks, cut completions and cost shares over the steps of training runs (Tables 28, 29)."""
+    """Draw faults, cut completions, cost shares and held-out scores over training steps (Tables 28, 29)."""
     title = "Training runs"
     logs = {run: rows for run in study.runs if (rows := read_metrics(run))}
     if not logs:
@@ -120,19 +123,47 @@ def training_runs(study: Study) -> Section:
         for index, (run, rows) in enumerate(logs.items()):
             points = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
             if points:
-                axes.plot(*zip(*points, strict=True), color=style.colour(index), linewidth=1, label=run.name)
+                axes.plot(*zip(*points, strict=True), color=style.colour(index), linewidth=1, label=run_label(run))
         axes.set(title=STEP_METRICS[name], xlabel="optimizer step")
         axes.title.set_fontsize(9)
     for axes in panels[len(names) :]:
         axes.set_axis_off()
     style.show_legend(panels[min(len(names), len(panels)) - 1])
     table = [_run_row(run, rows, names) for run, rows in logs.items()]
-    return Section(
-        title,
-        "What the runs logged.",
-        [TableOf("training_runs", "means over logged steps; cost shares of the wall-clock time of a step", table)],
-        [FigureOf("training_runs", "metrics by optimizer step", figure)],
-    )
+    figures = [FigureOf("training_runs", "metrics by optimizer step", figure)]
+    tables = [TableOf("training_runs", "means over logged steps; cost shares of the wall-clock time of a step", table)]
+    if scores := _held_out_rows(logs):
+        caption = "scores on held-out problems during training (evaluation.every), percent"
+        tables.append(TableOf("held_out", caption, scores))
+        figures.append(_held_out_figure(scores))
+    return Section(title, "What the runs logged.", tables, figures)
+
+
+def _held_out_rows(logs: dict[pathlib.Path, list[Row]]) -> list[Row]:
+    """List the scores of every evaluation during training, a row for each run and step."""
+    return [
+        {"run": run_label(run), "step": row["step"]}
+        | {name.removeprefix(HELD_OUT): 100 * row[name] for name in row if is_held_out_score(name)}
+        for run, rows in logs.items()
+        for row in rows
+        if any(is_held_out_score(name) for name in row)
+    ]
+
+
+def _held_out_figure(scores: list[Row]) -> FigureOf:
+    names = [name for name in dict.fromkeys(name for row in scores for name in row) if "_p" in name]
+    names = [name for name in names if name.startswith("pass_at_1_")][:HELD_OUT_PANELS]
+    figure = style.new_figure(2.9 * len(names) + 1, 3.2, caption="a mark for each evaluation; one line for each run")
+    panels = figure.subplots(1, len(names), squeeze=False, sharey=True)[0]
+    for axes, name in zip(panels, names, strict=True):
+        for index, run in enumerate(dict.fromkeys(row["run"] for row in scores)):
+            own = [(row["step"], row[name]) for row in scores if row["run"] == run and name in row]
+            look = {"color": style.colour(index), "marker": style.marker(index), "label": run}
+            axes.plot(*np.array(own, float).T, **look)
+        axes.set(title=name.replace("pass_at_1_", "pass@1 at "), xlabel="optimizer step", ylim=(0, 105))
+    panels[0].set_ylabel("held-out problems, %")
+    style.show_legend(panels[-1])
+    return FigureOf("held_out", "pass@1 on held-out problems over optimizer steps", figure)
 
 
 def lengths(study: Study) -> Section:
@@ -215,4 +246,4 @@ def _run_row(run: pathlib.Path, rows: list[Row], names: list[str]) -> Row:
         f"{name.removesuffix('_s')}_cost_share": value / total if total else float("nan")
         for name, value in seconds.items()
     }
-    return {"run": run.name, "steps": len(rows)} | means | shares
+    return {"run": run_label(run), "steps": len(rows)} | means | shares

@@ -47,29 +47,30 @@ def profiles(study: Study) -> Section:
         return absent(title, "pass@1 over p100 to p10.", "needs problems with references")
     table = {policy.label: [pass_percent(policy, tau) for tau in DECILES] for policy in study.policies}
     pairs = checkpoint_pairs(study)
-    figure = style.new_figure(9.0, 3.8, caption=f"n = {len(study.problems)} problems; marks: means over problems")
-    left, right = figure.subplots(1, 2)
+    figure = style.new_figure(9.6, 3.8, caption=f"n = {len(study.problems)} problems; marks: means over problems")
+    panels = figure.subplots(1, 2 if pairs else 1, squeeze=False)[0]
     names = [f"p{tau:g}" for tau in DECILES]
     for index, (label, values) in enumerate(table.items()):
-        left.plot(values, marker=style.marker(index), color=style.colour(index), label=label)
+        panels[0].plot(values, marker=style.marker(index), color=style.colour(index), label=label)
     for index, (early, late) in enumerate(pairs):
         gain = np.subtract(table[late.label], table[early.label])
         look = {"marker": style.marker(index), "color": style.colour(index)}
-        right.plot(gain, label=f"{late.label} - {early.label}", **look)
-    left.set(ylabel="pass@1, %", title="profile", ylim=(0, 105))
-    right.set(ylabel="gain of pass@1, points", title="later - earlier checkpoint" if pairs else "no two checkpoints")
-    right.axhline(0, color="0.7", linewidth=0.8)
-    for axes in (left, right):
+        panels[1].plot(gain, label=f"{late.label} - {early.label}", **look)
+    panels[0].set(ylabel="pass@1, %", ylim=(0, 105))
+    for axes in panels[1:]:
+        axes.set(ylabel="gain of pass@1, points", title="later - earlier checkpoint")
+        axes.axhline(0, color="0.7", linewidth=0.8)
+    for axes in panels:
         style.label_ticks(axes, x=names)
         axes.set_xlabel("no slower than this percentile")
-        if axes.get_legend_handles_labels()[1]:
-            axes.legend(frameon=False, fontsize=7)
+        style.show_legend(axes)
+    caption = "pass@1 at each decile" + ("; right: gains between checkpoints of one run" if pairs else "")
     rows = [{"policy": label} | dict(zip(names, values, strict=True)) for label, values in table.items()]
     return Section(
         title,
         "How many programs are correct and among the fastest p percent of references, from p100 (correctness) to p10.",
         [TableOf("profiles", f"pass@1, percent, n = {len(study.problems)} problems", rows)],
-        [FigureOf("profiles", "left: pass@1 at each decile; right: gains between checkpoints of one run", figure)],
+        [FigureOf("profiles", caption, figure)],
     )
 
 
@@ -165,7 +166,7 @@ def _bars(study: Study, k: int) -> FigureOf:
         rows = [_interval_row(study, pass_at_tau(policy.outcome, k=k, tau=tau), None) for tau in study.taus]
         mean, low, high = (np.array([row[name] for row in rows]) for name in ("percent", "low", "high"))
         x = np.arange(len(study.taus)) + (position - (len(policies) - 1) / 2) * width
-        look = {"label": policy.label, "color": style.colour(position), "capsize": 2}
+        look = {"label": policy.label, **style.bar_look(position), "capsize": 2}
         axes.bar(x, mean, width * 0.92, yerr=style.whiskers(mean, low, high), **look)
     style.label_ticks(axes, x=[f"p{tau:g}" for tau in study.taus], size=8)
     axes.set(xlabel="no slower than this percentile of the references", ylabel=f"pass@{k}, %", ylim=(0, 105))

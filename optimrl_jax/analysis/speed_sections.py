@@ -34,9 +34,8 @@ def win_rates(study: Study) -> Section:
         for policy, rival in study.rivalries
         for name, pick in PICKS.items()
     ]
-    figure = style.new_figure(
-        7.0, 3.4, caption="wins / (wins + losses); the number of decided problems stands on a bar"
-    )
+    caption = "wins / (wins + losses); the number of decided problems stands on a bar"
+    figure = style.new_figure(max(7.0, 0.9 * len(study.rivalries)), 3.4, caption=caption)
     axes = figure.subplots()
     for index, name in enumerate(PICKS):
         own = [row for row in rows if row["rate"] == name]
@@ -45,7 +44,7 @@ def win_rates(study: Study) -> Section:
         axes.bar_label(bars, [f"n={row['wins'] + row['losses']}" for row in own], fontsize=7)
     axes.axhline(50, color="0.6", linewidth=0.8)
     style.label_ticks(axes, x=[policy.label for policy, _ in study.rivalries], size=8)
-    axes.set(ylabel=f"win rate over {study.baseline.name}, %", ylim=(0, 110))
+    axes.set(ylabel=f"win rate over {style.short_label(study.baseline.name, longest=18)}, %", ylim=(0, 110))
     style.show_legend(axes)
     caption = (
         "WR_b: fastest correct program of each side, WR_med: the middle one; seconds are means over optimization tests "
@@ -124,9 +123,8 @@ def best_human(study: Study) -> Section:
         own = {row["value"]: row for row in overall if row["policy"] == policy.label}
         x = np.arange(len(values)) + (index - (len(study.policies) - 1) / 2) * 0.8 / len(study.policies)
         shares = [own[value]["win_percent"] for value in values]
-        bars = axes.bar(
-            x, np.nan_to_num(shares), 0.76 / len(study.policies), color=style.colour(index), label=policy.label
-        )
+        look = {"label": policy.label, **style.bar_look(index)}
+        bars = axes.bar(x, np.nan_to_num(shares), 0.76 / len(study.policies), **look)
         axes.bar_label(bars, [f"{own[value]['compared']}" for value in values], fontsize=7)
     style.label_ticks(axes, x=values, size=8)
     axes.set(xlabel="difficulty", ylabel="faster than the best human, %", ylim=(0, 110))
@@ -211,7 +209,7 @@ def _difficulty_bars(study: Study, bands: dict[str, np.ndarray]) -> FigureOf:
         for index, policy in enumerate(study.policies):
             x = np.arange(len(bands)) + (index - (len(study.policies) - 1) / 2) * 0.8 / len(study.policies)
             values = [_percent_on(policy, tau, members) for members in bands.values()]
-            axes.bar(x, values, 0.76 / len(study.policies), color=style.colour(index), label=policy.label)
+            axes.bar(x, values, 0.76 / len(study.policies), **style.bar_look(index), label=policy.label)
         style.label_ticks(axes, x=list(bands), size=8)
         axes.set(title=f"p{tau:g}", xlabel="difficulty", ylabel="pass@1, %", ylim=(0, 105))
     style.show_legend(axes)
@@ -227,12 +225,14 @@ def _radar(study: Study, bands: dict[str, np.ndarray]) -> FigureOf:
         return _band_marks(rings, bands, tau)
     angles = np.linspace(0, 2 * np.pi, len(bands), endpoint=False)
     caption = f"pass@1 at p{tau:g}, %; a ring for each {'checkpoint' if runs else 'policy'}"
-    figure = style.new_figure(6.0, 4.4, caption=caption)
+    figure = style.new_figure(8.0, 4.4, caption=caption)
     axes: typing.Any = figure.add_subplot(projection="polar")
-    for index, (label, policy) in enumerate(rings):
-        values = [_percent_on(policy, tau, members) for members in bands.values()]
-        axes.plot([*angles, angles[0]], [*values, values[0]], color=style.colour(index), label=label)
-    axes.set_ylim(0, 100)
+    corners = [[_percent_on(policy, tau, members) for members in bands.values()] for _, policy in rings]
+    for index, ((label, _), values) in enumerate(zip(rings, corners, strict=True)):
+        look = {"color": style.colour(index), "marker": style.marker(index), "markersize": 4, "label": label}
+        axes.plot([*angles, angles[0]], [*values, values[0]], **look)
+    # The next ring of 20 points outside all values: low scores are not a dot in the middle.
+    axes.set_ylim(0, 20 * (1 + np.max(np.nan_to_num(corners)) // 20))
     axes.set_xticks(angles, [f"difficulty {band}" for band in bands], fontsize=8)
     style.show_legend(axes)
     return FigureOf("difficulty_radar", caption, figure)

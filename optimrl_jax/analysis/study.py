@@ -16,6 +16,9 @@ from optimrl_jax.evaluation import leaderboards, records, replay
 from optimrl_jax.evaluation.scores import counts_at_tau
 from optimrl_jax.jobs.errors import UserError
 
+# Names of directories that say which job ran there, and not in which experiment.
+JOB_FOLDERS = ("grpo", "sft")
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TimingRun:
@@ -193,6 +196,12 @@ def _with_baseline(study: Study, label: str) -> Study:
         raise UserError(f"--baseline = {label!r}: expected one of {', '.join(known)}")
     first = sorted(study.policies, key=lambda policy: policy.label != label)
     return dataclasses.replace(study, policies=first)
+
+
+def run_label(run: str | pathlib.PurePath) -> str:
+    """Name a training run by its directory, with the one above it where its own says only which job it is."""
+    path = pathlib.PurePath(run)
+    return f"{path.parent.name}/{path.name}" if path.name in JOB_FOLDERS and path.parent.name else path.name
 
 
 def _short_names(directories: Sequence[pathlib.Path]) -> list[str]:

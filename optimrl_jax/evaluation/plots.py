@@ -47,7 +47,7 @@ def pass_bars(path: pathlib.Path, scores: Mapping[str, Scores], *, k: int, probl
             mean,
             width * 0.92,
             label=policy,
-            color=style.colour(position),
+            **style.bar_look(position),
             yerr=style.whiskers(mean, low, high),
             capsize=2,
         )
@@ -75,7 +75,7 @@ def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path) -> None:
     """
     rows = [json.loads(line) for line in metrics_file.read_text().splitlines() if line.strip()]
     points = {name: _points(rows, name) for name in dict.fromkeys(name for row in rows for name in row)}
-    scored = [name for name in points if name.startswith(HELD_OUT) and "_p" in name.removeprefix(HELD_OUT)]
+    scored = [name for name in points if is_held_out_score(name)]
     panels = {
         REWARD_PANEL: [name for name in ("reward",) if points.get(name)],
         "share of rollouts": [name for name in ("correct_share", "fast_share") if points.get(name)],
@@ -99,6 +99,11 @@ def learning_curve(path: pathlib.Path, metrics_file: pathlib.Path) -> None:
             axes.set_ylim(0, 102 if label.endswith("%") else 1.02)
         axes.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=style.DPI)
+
+
+def is_held_out_score(name: str) -> bool:
+    """Say whether a metric is a score of an evaluation during training, such as "held_out/pass_at_1_p30"."""
+    return name.startswith(f"{HELD_OUT}pass_at_")
 
 
 def _points(rows: Sequence[Mapping[str, float]], name: str) -> list[tuple[float, float]]:

@@ -13,6 +13,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 SEQUENTIAL = "viridis"
 DIVERGING = "PuOr"
 DPI = 130
+HATCHES = ("", "//", "..", "xx")
+# A longer name would push the data out of its figure; tables have the whole of it.
+LONGEST_LABEL, LONGEST_TICK = 32, 24
 
 
 def colour(index: int) -> str:
@@ -21,8 +24,19 @@ def colour(index: int) -> str:
 
 
 def marker(index: int) -> str:
-    """Return the marker of the series of that number."""
-    return MARKERS[index % len(MARKERS)]
+    """Return the marker of the series of that number; where a colour comes again, another one goes with it."""
+    return MARKERS[(index + 3 * (index // len(COLOURS))) % len(MARKERS)]
+
+
+def bar_look(index: int) -> dict[str, str]:
+    """Return colour and hatching of the bars of that series; the first eight have no hatching."""
+    return {"color": colour(index), "hatch": HATCHES[index // len(COLOURS) % len(HATCHES)]}
+
+
+def short_label(text: str, *, longest: int = LONGEST_LABEL) -> str:
+    """Shorten a name to that many characters: its end, which has the step, is kept rather than its middle."""
+    start = longest // 3
+    return text if len(text) <= longest else f"{text[:start]}…{text[start + 1 - longest :]}"
 
 
 def new_figure(width: float = 6.4, height: float = 3.8, *, caption: str = "") -> Figure:
@@ -57,9 +71,9 @@ def show_legend(axes: Axes, *, columns: int = 1) -> None:
     """Draw a small legend beside the data, where it hides nothing; none where nothing has a label."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
-        axes.legend(
-            handles, labels, frameon=False, fontsize=8, ncols=columns, loc="upper left", bbox_to_anchor=(1.0, 1.0)
-        )
+        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        names = [short_label(label) for label in labels]
+        axes.legend(handles, names, frameon=False, fontsize=8 if len(names) < 16 else 6, ncols=columns, **place)
 
 
 def label_ticks(axes: Axes, *, x: Sequence[str] = (), y: Sequence[str] = (), size: int = 7) -> None:
@@ -67,11 +81,14 @@ def label_ticks(axes: Axes, *, x: Sequence[str] = (), y: Sequence[str] = (), siz
 
     Args:
       axes: to label.
-      x: texts from 0 on; empty leaves the axis as it is.
+      x: texts from 0 on, slanted where they would meet; empty leaves the axis as it is.
       y: likewise.
       size: of the font, points.
     """
     if x:
-        axes.set_xticks(range(len(x)), x, fontsize=size, rotation=45 if max(map(len, x)) > 6 else 0, ha="center")
+        names = [short_label(text, longest=LONGEST_TICK) for text in x]
+        is_slanted = max(map(len, names)) > 6 and sum(map(len, names)) > 24
+        slant = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if is_slanted else {}
+        axes.set_xticks(range(len(x)), names, fontsize=size, **slant)
     if y:
-        axes.set_yticks(range(len(y)), y, fontsize=size)
+        axes.set_yticks(range(len(y)), [short_label(text, longest=LONGEST_TICK) for text in y], fontsize=size)

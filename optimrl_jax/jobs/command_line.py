@@ -95,11 +95,7 @@ def run_job(
       options: flags of this job alone, each with its meaning.
     """
     arguments = list(sys.argv if argv is None else argv)
-    # `force`, because libraries put handlers of their own on the root logger when they are imported.
-    logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
-    for library in ("jax", "absl", "orbax"):
-        logging.getLogger(library).setLevel(logging.WARNING)
-
+    log_to_terminal()
     name = pathlib.Path(arguments[0]).stem
     if HELP_FLAGS & set(arguments):
         lines = (sys.modules[job.__module__].__doc__ or "").strip().splitlines()
@@ -113,6 +109,14 @@ def run_job(
         (dry_run if is_dry and dry_run else job)(parsed)
 
     return _run_to_exit_code(run, name=name)
+
+
+def log_to_terminal() -> None:
+    """Show what commands log as plain lines, and of libraries only warnings."""
+    # `force`, because libraries put handlers of their own on the root logger when they are imported.
+    logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
+    for library in ("jax", "absl", "orbax", "httpx"):
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 def _run_to_exit_code(run: Callable[[], object], *, name: str) -> int:

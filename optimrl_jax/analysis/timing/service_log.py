@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from optimrl_jax.analysis.study import run_label
 from optimrl_jax.arrays import Status
 from optimrl_jax.rollout.journal import FOLDER
 
@@ -82,7 +83,7 @@ def read_service_log(run: pathlib.Path) -> ServiceLog | None:
     late = np.divide(count(values == Status.TIMEOUT), ran, out=np.zeros(rows), where=ran > 0)
     reward = np.nan_to_num(column["reward"].astype(float))
     return ServiceLog(
-        run.name if run.name != "grpo" else f"{run.parent.name}/{run.name}",
+        run_label(run),
         batch,
         mean(has_program),
         mean(is_alone),

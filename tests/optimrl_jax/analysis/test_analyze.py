@@ -21,6 +21,8 @@ def output(tmp_path_factory):
     steps = {"early": 10, "late": 40}
     run = make(root / "runs" / "steps" / "grpo")
     metrics = [{"step": step, "reward": 0.1, "invalid_share": 0.25, "generate_s": 36.0} for step in range(1, 41)]
+    for step in (20, 40):
+        metrics[step - 1] |= {"held_out/pass_at_1_p100": step / 100, "held_out/pass_at_1_p30": 0.1}
     (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in metrics))
     planted_journal.write_journal(run)
     for seed, speed in enumerate((1.25, 3.5)):
@@ -110,10 +112,16 @@ def test_two_launches_of_a_recipe_give_the_training_interval(output):
 
 
 def test_checkpoints_of_a_run_stand_over_their_steps(output):
-    rows = [row for row in table(output, "dynamics") if row["run"] == "grpo"]
+    rows = [row for row in table(output, "dynamics") if row["run"] == "steps/grpo"]
     assert [row["step"] for row in rows] == [10, 40]
     assert [row["wall_hours"] for row in rows] == pytest.approx([0.1, 0.4])
-    assert one(output, "training_runs", run="grpo")["invalid_share"] == 0.25
+    assert one(output, "training_runs", run="steps/grpo")["invalid_share"] == 0.25
+
+
+def test_evaluations_during_training_stand_beside_what_the_run_logged(output):
+    rows = table(output, "held_out", run="steps/grpo")
+    assert [(row["step"], row["pass_at_1_p100"], row["pass_at_1_p30"]) for row in rows] == [(20, 20, 10), (40, 40, 10)]
+    assert (output / "held_out.png").exists()
 
 
 def test_sweeps_follow_the_calibration_and_leave_correctness_alone(output):
