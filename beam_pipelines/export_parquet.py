@@ -1,7 +1,7 @@
 """Edge: `python -m beam_pipelines.export_parquet --dataset=D --output=DIR`: the dataset as Parquet, a file a split.
 
 For tools that read no ArrayRecord, and for hubs: `datasets.load_dataset(DIR)` finds the splits by the card beside them.
-Names and types are those of the examples; matrices are lists of rows.
+Names and types are those of the examples; matrices are lists of rows. `--variant=light` keeps a part of each problem.
 """
 
 import json
@@ -15,6 +15,7 @@ import pyarrow.parquet
 import tensorflow_datasets as tfds
 
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import VIEWS
+from beam_pipelines.dmc_optim.features import light_example
 from beam_pipelines.inspect_dataset import finished_dataset
 from beam_pipelines.report import card
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
@@ -37,6 +38,12 @@ def main(arguments: Sequence[str]) -> None:
     parser = ArgumentParser(prog="export_parquet", description="Writes a dataset as Parquet files.", allow_abbrev=False)
     parser.add_argument("--dataset", default="", help="directory that build_dataset wrote")
     parser.add_argument("--output", default="", help="directory for one Parquet file a split")
+    parser.add_argument(
+        "--variant",
+        default="full",
+        choices=("full", "light"),
+        help="light: one solution of each label and no optimization tests",
+    )
     values = parser.parse_args(arguments)
     builder = finished_dataset(existing_path(values.dataset, "--dataset", is_directory=True))
     require(bool(values.output), "--output", values.output, "a directory")
@@ -44,7 +51,8 @@ def main(arguments: Sequence[str]) -> None:
     output.mkdir(parents=True, exist_ok=True)
     counts = {}
     for split in sorted(set(builder.info.splits) - set(VIEWS)):
-        counts[split] = export_split(builder, split, path=output / f"{split}.parquet")
+        path = output / f"{split}.parquet"
+        counts[split] = export_split(builder, split, path=path, is_light=values.variant == "light")
         print(f"{output / split}.parquet: {counts[split]} problems")
     write_card(pathlib.Path(values.dataset), output, counts=counts, info=builder.info)
 
@@ -72,7 +80,7 @@ def write_card(
     (output / "README.md").write_text(header + card.without_header((dataset / "README.md").read_text()))
 
 
-def export_split(builder: tfds.core.DatasetBuilder, split: str, *, path: pathlib.Path) -> int:
+def export_split(builder: tfds.core.DatasetBuilder, split: str, *, path: pathlib.Path, is_light: bool = False) -> int:
     """Write one split as a Parquet file, a few rows at a time.
 
     The file appears under its name only once it is whole.
@@ -81,6 +89,7 @@ def export_split(builder: tfds.core.DatasetBuilder, split: str, *, path: pathlib
       builder: reader of the dataset.
       split: name of the split.
       path: the file; its directory must exist.
+      is_light: whether each problem is reduced as `features.light_example` does.
 
     Returns:
       How many problems the split has.
@@ -89,7 +98,7 @@ def export_split(builder: tfds.core.DatasetBuilder, split: str, *, path: pathlib
       UserError: the split is empty.
     """
     rows, writer, temporary = 0, None, path.with_suffix(".part")
-    for batch in _batches(builder.as_data_source(split=split)):
+    for batch in _batches(builder.as_data_source(split=split), is_light=is_light):
         table = pyarrow.Table.from_pylist(batch, schema=arrow_schema(builder.info.features))
         writer = writer or pyarrow.parquet.ParquetWriter(temporary, table.schema, compression="zstd")
         writer.write_table(table)
@@ -114,10 +123,11 @@ def _type(feature: tfds.features.FeatureConnector) -> pyarrow.DataType:
     return found
 
 
-def _batches(source: Sequence[Mapping]) -> Iterator[list[dict]]:
+def _batches(source: Sequence[Mapping], *, is_light: bool) -> Iterator[list[dict]]:
     for first in range(0, len(source), ROWS_A_GROUP):
         indices = range(first, min(first + ROWS_A_GROUP, len(source)))
-        yield [{name: _plain(value) for name, value in source[index].items()} for index in indices]
+        rows = (light_example(source[index]) if is_light else source[index] for index in indices)
+        yield [{name: _plain(value) for name, value in row.items()} for row in rows]
 
 
 def _plain(value: object) -> object:

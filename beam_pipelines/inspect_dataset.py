@@ -1,6 +1,7 @@
 """Edge: `python -m beam_pipelines.inspect_dataset --dataset=D`: tables and figures of a finished dataset.
 
-Writes `D/inspection/summary.json`, PNG files and a page of both (`index.html`), and prints the tables.
+Writes `D/inspection/summary.json`, PNG files and a page of both (`index.html`), and prints the tables. Several
+datasets, with commas between them, are compared by the sizes and durations of their tests instead.
 """
 
 import functools
@@ -71,6 +72,10 @@ PAGE_FIGURES = {
     "Statuses on generated tests": "statuses.png",
     "Human references on their leaderboards": "reference_percentiles.png",
 }
+COMPARISON_FIGURES = {
+    "Sizes of tests (App. A, Figure 8)": "sizes.png",
+    "Durations of executions: histogram and survival (App. A, Figure 9)": "durations.png",
+}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -83,13 +88,14 @@ def main(arguments: Sequence[str]) -> None:
       UserError: the dataset is missing, unfinished or damaged, or has no such split.
     """
     parser = ArgumentParser(prog="inspect_dataset", description="Shows what a dataset holds.", allow_abbrev=False)
-    parser.add_argument("--dataset", default="", help="directory that build_dataset wrote")
+    parser.add_argument("--dataset", default="", help="directory that build_dataset wrote; several: compare them")
     parser.add_argument("--split", default="cleaned", help="split to look at")
+    parser.add_argument("--output", default="", help="directory of tables and figures; empty: in the first dataset")
     parser.add_argument("--campaign", default="", help="file to write, for `python -m sandbox.calibrate --campaign`")
     parser.add_argument("--campaign_references", type=int, default=5, help="programs of a problem in it, at most")
     parser.add_argument("--campaign_tests", type=int, default=20, help="tests of a program in it, at most")
     values = parser.parse_args(arguments)
-    directory = existing_path(values.dataset, "--dataset", is_directory=True)
+    directory, *others = [existing_path(one, "--dataset", is_directory=True) for one in values.dataset.split(",")]
     if values.campaign:
         require(values.campaign_references > 0, "--campaign_references", values.campaign_references, "at least 1")
         require(values.campaign_tests > 0, "--campaign_tests", values.campaign_tests, "at least 1")
@@ -101,12 +107,29 @@ def main(arguments: Sequence[str]) -> None:
             tests=values.campaign_tests,
         )
         return
-    examples = load_examples(directory, values.split)
+    target = pathlib.Path(values.output or directory / ("comparison" if others else "inspection"))
+    target.mkdir(parents=True, exist_ok=True)
+    if others:
+        compare_datasets([directory, *others], values.split, target=target)
+    else:
+        inspect_dataset(directory, values.split, target=target)
+
+
+def inspect_dataset(directory: pathlib.Path, split: str, *, target: pathlib.Path) -> None:
+    """Write all tables and figures of one dataset, and print the tables.
+
+    Args:
+      directory: directory that `build_dataset` wrote.
+      split: name of a split or view.
+      target: existing directory for what is written.
+
+    Raises:
+      UserError: there is no such split, or a file is damaged.
+    """
+    examples = load_examples(directory, split)
     traces, problems = campaign_traces(directory / TRACES), problem_traces(directory / TRACES)
     build = json.loads((directory / "summary.json").read_text())
     summary = inspect_examples(examples, traces, build=build, problems=problems)
-    target = directory / "inspection"
-    target.mkdir(exist_ok=True)
     (target / "summary.json").write_text(json.dumps(summary, indent=2))
     draw_figures(examples, traces, standings=summary["references"], target=target)
     draw_campaigns(campaign_tables.campaign_rates(problems), summary["statuses"], target=target)
@@ -115,6 +138,37 @@ def main(arguments: Sequence[str]) -> None:
     notes = [f"{summary['problems']} problems; cases for review are in {REVIEWS}."]
     (target / "index.html").write_text(report_page(tables, PAGE_FIGURES, notes=notes))
     print_summary(summary)
+
+
+def compare_datasets(directories: Sequence[pathlib.Path], split: str, *, target: pathlib.Path) -> None:
+    """Write how the tests of several datasets differ in size and duration, and print it (App. A, Figures 8 and 9).
+
+    Args:
+      directories: each one that `build_dataset` wrote; tests alone have sizes and no durations.
+      split: name of a split or view that all of them have.
+      target: existing directory for what is written.
+
+    Raises:
+      UserError: a dataset has no such split, or a file is damaged.
+    """
+    names = [path.name for path in directories]
+    is_clear = len(set(names)) == len(names)
+    datasets = {
+        path.name if is_clear else str(path): load_examples(path, split) for path in map(pathlib.Path, directories)
+    }
+    sizes = {
+        f"{name}: {kind}": row
+        for name, examples in datasets.items()
+        for kind, row in tail_tables.size_table(examples).items()
+    }
+    durations = {name: tail_tables.execution_table(examples) for name, examples in datasets.items()}
+    (target / "summary.json").write_text(json.dumps({"sizes": sizes, "durations": durations}, indent=2))
+    figures.draw_sizes(datasets, target / "sizes.png")
+    figures.draw_executions(datasets, target / "durations.png")
+    tables = {"Characters of input and output": sizes, "Executions of references": durations}
+    (target / "index.html").write_text(report_page(tables, COMPARISON_FIGURES, notes=[", ".join(datasets)]))
+    console.print_figures("characters of input and output", sizes, form="{:.4g}")
+    console.print_figures("executions of references", durations, form="{:.4g}")
 
 
 def finished_dataset(directory: pathlib.Path) -> tfds.core.DatasetBuilder:

@@ -19,8 +19,6 @@ from etils import epath
 
 from beam_pipelines import storage
 from beam_pipelines.dmc_optim import features
-from beam_pipelines.records import Problem
-from optimrl_jax.arrays import TestKind
 
 NAME = "dmc_optim"
 VIEWS = {"filterable": ("rl_train", "rl_test"), "cleaned": ("rl_train", "rl_test", "non_filterable", "evaluation")}
@@ -91,8 +89,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         index = 0
         for problem in storage.read_problems(self._records_directory):
             if self._splits.get(problem.id) == split or problem.id in self._pools.get(split, ()):
-                variant = light_variant(problem) if self._is_light else problem
-                yield index, features.example_of(variant, has_incorrect=has_incorrect)
+                example = features.example_of(problem, has_incorrect=has_incorrect)
+                yield index, features.light_example(example) if self._is_light else example
                 index += 1
 
 
@@ -135,24 +133,6 @@ def prepare_dataset(
     directory = pathlib.Path(builder.data_path)
     add_split_views(directory)
     return directory
-
-
-def light_variant(problem: Problem) -> Problem:
-    """Reduce a problem to one solution of each label and no optimization tests.
-
-    App. B.6, "Corpus variants used in our experiments": for work on code that reads the dataset, not for training.
-
-    Args:
-      problem: a problem with timings; one without correct or incorrect solutions stays without.
-    """
-    kept = [k for k, test in enumerate(problem.tests) if test.kind != TestKind.OPTIMIZATION]
-    timings = problem.timed.take(kept, axis=0).take(range(min(1, len(problem.correct))), axis=1)
-    return dataclasses.replace(
-        problem,
-        solutions=problem.correct[:1] + problem.incorrect[:1],
-        tests=tuple(problem.tests[k] for k in kept),
-        timings=timings,
-    )
 
 
 def add_split_views(directory: pathlib.Path) -> None:

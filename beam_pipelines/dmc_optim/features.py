@@ -4,11 +4,14 @@ Letters as in `optimrl_jax.arrays`: k tests, h references; i incorrect programs.
 """
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
 
 from beam_pipelines.records import Problem
+from optimrl_jax.arrays import TestKind
 
 
 def example_features() -> tfds.features.FeaturesDict:
@@ -88,6 +91,25 @@ def example_of(problem: Problem, *, has_incorrect: bool = True) -> dict[str, obj
         "robust_cv": np.float32(problem.robust_cv),
         "length_r": np.float32(problem.length_r),
     }
+
+
+def light_example(example: Mapping[str, Any]) -> dict[str, Any]:
+    """Reduce an example to one solution of each label and no optimization tests.
+
+    App. B.6, "Corpus variants used in our experiments": for work on code that reads the dataset, not for training.
+
+    Args:
+      example: a value for every name of `example_features`; not changed.
+    """
+    kept = np.flatnonzero(np.asarray(example["test_kind"]) != TestKind.OPTIMIZATION)
+    light = dict(example)
+    for name in ("test_kind", "test_origin", "test_input", "test_output"):
+        light[name] = np.asarray(example[name])[kept]
+    for name in ("reference_id", "reference_program", "reference_speed_class", "incorrect_program"):
+        light[name] = np.asarray(example[name])[:1]
+    for name in ("duration_s", "std_s", "runs", "status"):
+        light[name] = np.asarray(example[name])[kept][:, :1]
+    return light
 
 
 def _matrix(dtype: type, doc: str) -> tfds.features.Tensor:

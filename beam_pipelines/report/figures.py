@@ -191,6 +191,51 @@ def draw_quantiles(examples: Sequence[dataset_statistics.Example], path: pathlib
     _saved(figure, path)
 
 
+def draw_sizes(datasets: Mapping[str, Sequence[dataset_statistics.Example]], path: pathlib.Path) -> None:
+    """Plot histograms and cumulative shares of the characters of tests, by dataset (App. A, Figure 8).
+
+    Args:
+      datasets: name -> its problems, whole or condensed; a dashed line marks the median.
+      path: the PNG file.
+    """
+    figure = Figure(figsize=(9, 3.5))
+    histogram, cumulative = figure.subplots(1, 2)
+    pools = {name: np.maximum(1, tail_tables.pool_characters(examples)) for name, examples in datasets.items()}
+    bins = np.geomspace(1, max([10.0, *(pool.max() for pool in pools.values() if pool.size)]), 40)
+    for index, (name, pool) in enumerate(pools.items()):
+        if pool.size:
+            color = f"C{index}"
+            histogram.hist(pool, bins=bins, histtype="step", color=color, label=f"{name}: {pool.size} tests")
+            histogram.axvline(np.median(pool), color=color, linestyle="--", linewidth=1)
+            cumulative.step(np.sort(pool), np.arange(1, pool.size + 1) / pool.size, where="post", color=color)
+    histogram.set(xscale="log", yscale="log", xlabel="characters of input and output", ylabel="tests")
+    cumulative.set(xscale="log", xlabel="characters of input and output", ylabel="share of tests up to it")
+    histogram.legend(fontsize=7)
+    _saved(figure, path)
+
+
+def draw_executions(datasets: Mapping[str, Sequence[dataset_statistics.Example]], path: pathlib.Path) -> None:
+    """Plot histogram and survival of the seconds of executions, by dataset (App. A, Figure 9).
+
+    Args:
+      datasets: name -> its problems, whole or condensed; those without durations are left out.
+      path: the PNG file.
+    """
+    figure = Figure(figsize=(9, 3.5))
+    histogram, survival = figure.subplots(1, 2)
+    for index, (name, examples) in enumerate(datasets.items()):
+        seconds = np.sort(tail_tables.pool_executions(examples))
+        if seconds.size:
+            label = f"{name}: {seconds.size} executions"
+            histogram.hist(seconds, bins=50, histtype="step", color=f"C{index}", label=label)
+            above = 1 - np.arange(seconds.size) / seconds.size
+            survival.step(seconds, above, where="post", color=f"C{index}", label=name)
+    histogram.set(yscale="log", xlabel="seconds of an execution", ylabel="executions")
+    survival.set(yscale="log", xlabel="threshold, s", ylabel="share of executions from it on")
+    histogram.legend(fontsize=7)
+    _saved(figure, path)
+
+
 def _saved(figure: Figure, path: pathlib.Path) -> None:
     figure.tight_layout()
     figure.savefig(path, dpi=120)

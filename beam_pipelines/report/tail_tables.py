@@ -60,6 +60,43 @@ def size_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
     return table
 
 
+def pool_characters(examples: Sequence[Example]) -> np.ndarray:
+    """Collect the characters of input and expected output of all tests of all problems, as float[n]."""
+    return np.concatenate([np.zeros(0), *map(characters, examples)])
+
+
+def pool_executions(examples: Sequence[Example]) -> np.ndarray:
+    """Collect the seconds of every reference on every test, timeouts as they are stored; float[n], the others left out.
+
+    Unlike mean seconds of tests, these show the spread over programs too.
+    """
+    found = [
+        np.asarray(example["duration_s"])[np.isin(example["status"], (Status.SUCCESS, Status.TIMEOUT))]
+        for example in examples
+    ]
+    return np.concatenate([np.zeros(0), *found])
+
+
+def execution_table(examples: Sequence[Example]) -> dict[str, float]:
+    """Summarize the executions of a dataset: tests a problem, and the share of executions above thresholds (App. A).
+
+    Returns:
+      `problems`, `tests`, `tests_per_problem`, `executions`, `median_s` and `above_THRESHOLD_s`, shares in [0, 1]; the
+      latter two are missing where nothing was executed.
+    """
+    seconds, tests = pool_executions(examples), pool_characters(examples).size
+    table = {
+        "problems": float(len(examples)),
+        "tests": float(tests),
+        "tests_per_problem": tests / max(1, len(examples)),
+        "executions": float(seconds.size),
+    }
+    if seconds.size:
+        table["median_s"] = float(np.median(seconds))
+        table |= {f"above_{limit_s:g}_s": float((seconds > limit_s).mean()) for limit_s in THRESHOLDS_S}
+    return table
+
+
 def prevalence_table(examples: Sequence[Example]) -> dict[str, dict[str, float]]:
     """Summarize slow tests over thresholds, every problem with the same weight (App. B.8, Figure 22).
 

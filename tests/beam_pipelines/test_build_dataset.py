@@ -183,12 +183,28 @@ def test_a_contest_package_becomes_a_dataset_with_tests_of_a_generator_that_take
     assert all(len(words) == 1 + int(words[0]) for words in generated)
 
 
-def test_a_parquet_export_holds_the_same(dataset, tmp_path):
+def export(dataset, directory, *flags):
     before = signal.getsignal(signal.SIGTERM)
-    arguments = [f"--dataset={dataset}", f"--output={tmp_path / 'parquet'}"]
+    arguments = [f"--dataset={dataset}", f"--output={directory}", *flags]
     assert run_command(export_parquet.main, arguments, name="export_parquet") == 0
     signal.signal(signal.SIGTERM, before)
-    tables = [pyarrow.parquet.read_table(path).to_pylist() for path in sorted((tmp_path / "parquet").glob("*.parquet"))]
+    return [pyarrow.parquet.read_table(path).to_pylist() for path in sorted(directory.glob("*.parquet"))]
+
+
+def test_a_light_export_of_a_finished_dataset_keeps_one_reference_and_no_optimization_tests(dataset, tmp_path):
+    full = {row["id"]: row for table in export(dataset, tmp_path / "full") for row in table}
+    light = {row["id"]: row for table in export(dataset, tmp_path / "light", "--variant=light") for row in table}
+    assert set(light) == set(full)
+    for name, row in light.items():
+        kept = [k for k, kind in enumerate(full[name]["test_kind"]) if kind != 2]
+        assert 0 < len(kept) < len(full[name]["test_kind"])
+        assert row["reference_id"] == full[name]["reference_id"][:1]
+        assert row["duration_s"] == [full[name]["duration_s"][k][:1] for k in kept]
+        assert row["test_input"] == [full[name]["test_input"][k] for k in kept]
+
+
+def test_a_parquet_export_holds_the_same(dataset, tmp_path):
+    tables = export(dataset, tmp_path / "parquet")
     card = (tmp_path / "parquet" / "README.md").read_text()
     assert "path: non_filterable.parquet" in card or "path: rl_train.parquet" in card
     assert card.count("pretty_name") == 1

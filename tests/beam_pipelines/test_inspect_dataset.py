@@ -37,6 +37,19 @@ def test_tables_are_printed_and_written_with_figures(dataset, capsys):
     assert all(name in page for name in pictures)
 
 
+def test_several_datasets_are_compared_by_sizes_and_durations(dataset, finished_dataset, tmp_path):
+    output = tmp_path / "compared"
+    assert inspect(f"--dataset={dataset},{finished_dataset}", f"--output={output}") == 0
+    summary = json.loads((output / "summary.json").read_text())
+    assert summary["sizes"]["dataset: original"]["tests"] == 8
+    assert summary["durations"][finished_dataset.name] == summary["durations"]["dataset"]
+    assert summary["durations"]["dataset"]["executions"] == 48
+    assert summary["durations"]["dataset"]["above_1_s"] == pytest.approx(2 / 6)
+    page = (output / "index.html").read_text()
+    assert {path.name for path in output.glob("*.png")} == set(inspect_dataset.COMPARISON_FIGURES.values())
+    assert all(title in page for title in inspect_dataset.COMPARISON_FIGURES)
+
+
 def unmarked(dataset):
     (dataset / "COMPLETE").unlink()
 
