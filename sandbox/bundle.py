@@ -24,6 +24,7 @@ MODULES = (
     "inside.containment",
     "inside.zygote",
     "inside.spawner",
+    "inside.held",
     "runner",
 )
 

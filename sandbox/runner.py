@@ -45,48 +45,12 @@ import binascii
 import gc
 import os
 import sys
-import time
 import typing
 from typing import BinaryIO
 
-from sandbox.inside import (
-    clocks,
-    containment,
-    counter,
-    groups,
-    inputs,
-    kernel,
-    languages,
-    python,
-    spawner,
-    speed,
-    wire,
-    zygote,
-)
+from sandbox.inside import containment, groups, held, inputs, kernel, python, spawner, speed, wire, zygote
 
-STDERR_BYTES = 4096
 FIRST_PROCESS = 1
-MEBIBYTE = 1 << 20
-TOOL_LIMITS = {
-    "wall_s": 10.0,
-    "cpu_s": 10.0,
-    "memory_bytes": 1024 * MEBIBYTE,
-    "output_bytes": 64 * MEBIBYTE,
-    "processes": 64,
-    "file_bytes": 64 * MEBIBYTE,
-}
-OUT_OF_MEMORY: dict[str, object] = {
-    "exit": -9,
-    "at_s": 0.0,
-    "waited_s": 0.0,
-    "killed_for": "memory",
-    "oom_killed": True,
-    "wall_s": 0.0,
-    "cpu_s": 0.0,
-    "peak_memory_bytes": 0,
-    "output_bytes": 0,
-    "errors": "",
-}
 # Where the streams of requests and answers lie while the interpreter's own are plain files.
 CONTROL_IN, CONTROL_OUT = 248, 249
 
@@ -162,7 +126,7 @@ class Runner:
     def __init__(
         self, directory: str, *, uid: int | None, is_isolated: bool = False, is_layout_fixed: bool = False
     ) -> None:
-        """Open the control group and the directories of programs; nothing is forked before the first program arrives.
+        """Open the control group and the directories of programs; no zygote is forked before the first program arrives.
 
         Args:
           directory: where inputs are stored; without a container also the parent of the programs' directories.
@@ -180,25 +144,17 @@ class Runner:
         group = groups.open_group() if uid is not None else None
         scratch = "/tmp" if uid is not None else os.path.join(directory, "scratch")
         program = "/program" if uid is not None else os.path.join(directory, "program")
-        self._home = zygote.Home(scratch, program, uid, group, is_isolated)
-        for path in (scratch, program):
-            os.makedirs(path, exist_ok=True)
+        home = zygote.Home(scratch, program, uid, group, is_isolated)
         # Before the first request, and with nothing left to collect: a zygote has what this process holds now.
         gc.collect()
         gc.freeze()
-        self._spawner = spawner.Spawner(self._home)
-        self._zygote: zygote.Zygote | None = None
-        self._counter: counter.Counter | None = None
-        self._meter = group.meter() if group else None
-        self._bounds = containment.GroupBounds(group)
-        self._control: int | None = None
+        self._program = held.Holder(home, spawner.Spawner(home))
         self._probe_s = 0.0
         self._speed = speed.SpeedLog()
         self._conditions = {
             "is_layout_fixed": is_layout_fixed,
             "isolation": "world" if is_isolated else "clean" if uid is not None else "none",
         }
-        self._prepared: dict = {}
         self.answers = {
             "input": self._inputs.store,
             "forget": self._inputs.forget,
@@ -213,7 +169,7 @@ class Runner:
           EOFError: whoever asked for a run was gone before it ended.
           zygote.Lost: a zygote ended, and not because memory ran out.
         """
-        self._control = source.fileno()
+        self._program.control = source.fileno()
         while (request := self._next(source)) is not None:
             wire.send(target, self.answers[request["do"]](request))
 
@@ -223,88 +179,11 @@ class Runner:
         return wire.receive(source)
 
     def _prepare(self, request: dict) -> dict:
-        """Compile a program and replace the process that held the one before.
-
-        Returns:
-          `error` (the compiler's words, None where it compiles) and the conditions of measurement: `is_layout_fixed`,
-          `isolation`, `accounting`. `is_unavailable` marks a language whose tool is missing from the image.
-        """
-        self._drop_program()
-        language = languages.LANGUAGES[request["language"]]
-        if language.needs and not os.access(language.needs, os.X_OK):
-            missing = f"{language.needs} is not in this image; it has {', '.join(languages.present())}"
-            return {"error": missing, "is_unavailable": True}
-        path = self._write_program(language, languages.encoded(request["text"]), request.get("files", {}))
-        try:
-            made, warnings = self._use_tool(request["language"], path)
-        except languages.Rejected as error:
-            return {"error": str(error), **self._conditions}
-        made_here, arguments = b"" if language.leaves_binary else made, request.get("arguments")
-        program = languages.Prepared(
-            path, made_here, languages.encoded(warnings), tuple(arguments or ()), is_judge=arguments is not None
-        )
-        if language.leaves_binary:
-            languages.put_in_memory(made)
-        self._bounds.impose(TOOL_LIMITS)
-        self._zygote = self._spawner.zygote(request["language"], "become", program, is_isolated=self._home.is_isolated)
-        self._counter = counter.instructions_of(self._zygote.process)
-        if self._home.group is None:
-            self._meter = groups.tree_meter(self._zygote.process)
-        accounting = self._meter.kind if self._meter else "leader"
-        self._prepared = request
-        return {"error": None, **self._conditions, "accounting": accounting}
-
-    def _drop_program(self) -> None:
-        """End the process that holds the program and close everything that was opened for it."""
-        for held in (self._zygote, self._counter):
-            if held:
-                held.close()
-        if self._meter and self._home.group is None:
-            os.close(self._meter.descriptor)
-            self._meter = None
-        self._zygote = self._counter = None
-        os.closerange(languages.PROGRAM_DESCRIPTOR, languages.PROGRAM_DESCRIPTOR + 1)
-
-    def _write_program(self, language: languages.Language, text: bytes, files: dict[str, str]) -> str:
-        """Write the program's files where programs may read but not write them; return the path of the main one."""
-        containment.empty_directory(self._home.program)
-        path = f"{self._home.program}/{language.file}"
-        for target, content in ((path, text), *((f"{self._home.program}/{name}", files[name]) for name in files)):
-            with open(target, "wb") as file:
-                file.write(content if isinstance(content, bytes) else languages.encoded(content))
-        return path
-
-    def _use_tool(self, name: str, path: str) -> tuple[bytes, str]:
-        """Run the language's tool, such as a compiler, on the program under limits of its own.
-
-        Returns what the tool made (its standard output, or the binary that it left) and the warnings that it printed;
-        raises Rejected where it refused the program, crashed, exceeded a limit or left nothing.
-        """
-        language = languages.LANGUAGES[name]
-        self._bounds.impose(TOOL_LIMITS)
-        tool = self._spawner.zygote(name, "tool", languages.Prepared(path), is_isolated=False)
-        try:
-            with open(path, "rb", buffering=0) as source:
-                report, output = self._executed(tool, source.fileno(), TOOL_LIMITS)
-            if report["killed_for"] or report["oom_killed"]:
-                raise languages.Rejected(f"the compiler exceeded its limit of {report['killed_for'] or 'memory'}")
-            if report["exit"] < 0:
-                raise languages.Rejected(f"the compiler crashed (signal {-report['exit']})")
-            if report["exit"]:
-                raise languages.Rejected(report["errors"] or f"status {report['exit']}")
-            if not language.leaves_binary:
-                return output, report["errors"]
-            binary = os.open(f"{self._home.scratch}/{languages.PROGRAM_FILE}", os.O_RDONLY | os.O_NOFOLLOW)
-            with open(binary, "rb") as file:
-                return file.read(), report["errors"]
-        except FileNotFoundError:
-            raise languages.Rejected("the compiler left no program") from None
-        finally:
-            tool.close()
-            self._clean()
+        """Hold another program; answer with what `Holder.prepare` says and the conditions of measurement."""
+        return self._conditions | self._program.prepare(request)
 
     def _run(self, request: dict) -> dict:
-        """Run the current program on one stored input and report what `_executed` measured.
+        """Run the current program on one stored input and report what `Holder.execute` measured.
 
         The report also holds `output` (base64), `instructions` (None where they cannot be counted), `probe_s`, the
         faster of the probes before and after (0 where the request wants none), and `speeds`, all probes since the last
@@ -313,75 +192,32 @@ class Runner:
         before_s = self._probe_s if request["probes"] else 0.0
         if request["probes"] and (not before_s or before_s > request["calm_s"]):
             before_s = self._speed.probe_until_calm(below_s=request["calm_s"], patience_s=request["patience_s"])
-        counted, kills = self._counter.read() if self._counter else 0, self._bounds.kills
+        program = self._program
+        counted = program.instructions()
         try:
-            assert self._zygote is not None
-            source = self._inputs.open_copy(request)
-            try:
-                report, output = self._executed(self._zygote, source, request["limits"])
-            finally:
-                os.close(source)
-        except zygote.Lost:
-            if self._bounds.kills == kills:
-                raise
-            # Memory that no process holds (files, pipes) can make the kernel kill a bystander of the program.
-            report, output = dict(OUT_OF_MEMORY), b""
-            self._prepare(self._prepared)
+            report, output = self._execute(request)
         finally:
-            if not self._home.is_isolated:
-                self._clean()
+            if not program.home.is_isolated:
+                program.clean()
         report["output"] = binascii.b2a_base64(output, newline=False).decode()
-        report["instructions"] = self._counter.read() - counted if self._counter else None
+        now = program.instructions()
+        report["instructions"] = None if counted is None or now is None else now - counted
         # The probe after one run is the probe before the next.
         self._probe_s = self._speed.probe() if request["probes"] else 0.0
         self._speed.probe_if_due()
         return report | {"probe_s": min(before_s, self._probe_s), "speeds": self._speed.collect()}
 
-    def _executed(self, zygote: zygote.Zygote, source: int, limits: dict) -> tuple[dict, bytes]:
-        """Run the program of a zygote once, with the file at descriptor `source` as its standard input.
-
-        Returns how the run ended and what it used, and its standard output: cut one byte beyond `output_bytes`, so that
-        an excess can be told from an exact fit.
-        """
-        output, errors = os.memfd_create("output"), os.memfd_create("errors")
-        started, mark = os.pipe()
+    def _execute(self, request: dict) -> tuple[dict, bytes]:
+        """Run the current program on one stored input; return report and output."""
+        kills = self._program.bounds.kills
+        source = self._inputs.open_copy(request)
         try:
-            bytes_before, kills_before = self._bounds.impose(limits)
-            watch = containment.RunWatch(zygote, limits, group=self._home.group, meter=self._meter)
-            forked = clocks.Reading(time.monotonic(), self._meter.read_s() if self._meter else 0.0, 0.0, 0.0)
-            child = zygote.start((source, output, errors, mark), limits)
-            killed_for = watch.ended_for(child, control=self._control)
-            ended = zygote.ended()
-            if not self._home.is_isolated:
-                containment.kill_descendants(self._home.uid, but=(zygote.process, self._spawner.process))
-            start = clocks.start_of(started, default=forked)
-            output_bytes = os.fstat(output).st_size
-            kept = os.pread(output, min(output_bytes, int(limits["output_bytes"]) + 1), 0)
-            return {
-                "exit": os.waitstatus_to_exitcode(ended.status),
-                "at_s": start.at_s,
-                "waited_s": clocks.foreign_wait_s(start, ended.reading),
-                "killed_for": killed_for,
-                "oom_killed": self._bounds.kills > kills_before,
-                "wall_s": clocks.program_s(start, ended.reading, is_metered=ended.is_metered),
-                "cpu_s": max(0.0, ended.used_s - start.used_s),
-                "peak_memory_bytes": max(ended.peak_memory_kib * 1024, self._bounds.peak_bytes - bytes_before),
-                "output_bytes": output_bytes,
-                "errors": _end_of(errors),
-            }, kept
+            return self._program.execute(source, request["limits"])
+        except zygote.Lost:
+            if self._program.bounds.kills == kills:
+                raise
+            # Memory that no process holds (files, pipes) can make the kernel kill a bystander of the program.
+            self._program.prepare_again()
+            return dict(held.OUT_OF_MEMORY), b""
         finally:
-            for descriptor in (output, errors, started, mark):
-                os.close(descriptor)
-
-    def _clean(self) -> None:
-        """Empty every place that one run could leave to the next, and remove its System V objects."""
-        for place in (self._home.scratch,) if self._home.uid is None else containment.SHARED_PLACES:
-            containment.empty_directory(place)
-        if self._home.uid is not None:
-            containment.remove_sysv_objects(self._home.uid)
-
-
-def _end_of(errors: int) -> str:
-    """Return the last STDERR_BYTES of a run's standard error, where the exception stands."""
-    skipped = max(0, os.fstat(errors).st_size - STDERR_BYTES)
-    return os.pread(errors, STDERR_BYTES, skipped).decode("utf-8", "replace")
+            os.close(source)

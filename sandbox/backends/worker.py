@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from sandbox import protocol, runner
-from sandbox.inside import containment, languages, wire
+from sandbox import protocol
+from sandbox.inside import containment, held, languages, wire
 from sandbox.timing import restlessness
 
 # How long a runner may take beyond the longest possible run before it counts as lost.
@@ -157,7 +157,8 @@ class SandboxWorker:
         key = (program, language, tuple(sorted((files or {}).items())), None if arguments is None else tuple(arguments))
         if self._program is None or self._program[0] != key:
             request = {"do": "program", "text": program, "language": language, "files": dict(files or {})}
-            answer = self._ask(request | ({} if arguments is None else {"arguments": [*arguments]}))
+            own = {} if arguments is None else {"arguments": [*arguments], "role": languages.JUDGE}
+            answer = self._ask(request | own)
             protocol.require(
                 "is_unavailable" not in answer, "language", language, f"one of this image ({answer['error']})"
             )
@@ -310,9 +311,7 @@ class SandboxWorker:
     def _ask(self, request: dict) -> dict:
         """Send one request and wait for its answer."""
         self._send(request)
-        return self._receive(
-            request["do"], timeout_s=containment.MOST_EXTENSION * runner.TOOL_LIMITS["wall_s"] + GRACE_S
-        )
+        return self._receive(request["do"], timeout_s=containment.MOST_EXTENSION * held.TOOL_LIMITS["wall_s"] + GRACE_S)
 
     def _send(self, request: dict) -> None:
         """Send a request, starting a runner where there is none."""

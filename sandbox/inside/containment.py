@@ -201,6 +201,7 @@ class RunWatch:
         self._meter = meter
         self._used_s = meter.read_s() if meter else 0.0
         self._forked_s = time.monotonic()
+        self._deadline_s = self._forked_s + limits["wall_s"]
 
     def ended_for(self, child: int, *, control: int | None) -> str:
         """Wait until a child ends, or end it at a limit.
@@ -218,17 +219,19 @@ class RunWatch:
         Raises:
           EOFError: whoever asked for the run is gone. Nobody is left to tell: the caller ends this container.
         """
-        deadline_s = self._forked_s + self._limits["wall_s"]
-        while not self._zygote.is_over(timeout_s=min(POLL_S, deadline_s - time.monotonic())):
+        while not self._zygote.is_over(timeout_s=min(POLL_S, self._deadline_s - time.monotonic())):
             if control is not None and is_hung_up(control):
                 raise EOFError("whoever asked for this run is gone")
-            if time.monotonic() >= deadline_s:
-                deadline_s = self._extended_s(child)
-            killed_for = self._excess(child) or ("time" if time.monotonic() >= deadline_s else "")
-            if killed_for:
-                self._kill(child)
+            if killed_for := self.exceeded(child):
+                self.kill(child)
                 return killed_for
         return ""
+
+    def exceeded(self, child: int) -> str:
+        """Return the limit that a child exceeds now, as `ended_for` names them; empty where it exceeds none."""
+        if time.monotonic() >= self._deadline_s:
+            self._deadline_s = self._extended_s(child)
+        return self._excess(child) or ("time" if time.monotonic() >= self._deadline_s else "")
 
     def _extended_s(self, child: int) -> float:
         """Return when a child's time really ends: what others kept from it is given back, up to a bound."""
@@ -259,7 +262,8 @@ class RunWatch:
         used_bytes += sum(max(0, resident_bytes(process) - shared_bytes) for process in tree[1:])
         return "memory" if used_bytes > memory_bytes else ""
 
-    def _kill(self, child: int) -> None:
+    def kill(self, child: int) -> None:
+        """End a run: the child and, in a world, everything else in it."""
         # When the first process of a world dies, the kernel kills everything else in it.
         if self._zygote.is_isolated:
             with contextlib.suppress(ProcessLookupError):

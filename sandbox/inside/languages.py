@@ -28,6 +28,7 @@ JAVA_TOOL = "javac -nowarn -d classes {folder}/*.java && jar --create --file pro
 GO = ("GOCACHE={scratch}/go", "GO111MODULE=off", "CGO_ENABLED=0", "/usr/bin/go", "build", "-o", PROGRAM_FILE)
 JUDGED_FILES = ("input", "output", "answer")
 FEEDBACK = "feedback"
+JUDGE = "judge"
 OTHERS = "<the program's other files>"
 
 
@@ -43,14 +44,14 @@ class Prepared(NamedTuple):
       made: what its tool made of it, such as marshalled code; empty where that is the file at PROGRAM_DESCRIPTOR.
       warnings: what the tool printed on standard error.
       arguments: of its command line, after its name.
-      is_judge: whether it judges the output of another program, see `unpack_files`.
+      role: JUDGE for a program that judges the output of another; empty for a program under test.
     """
 
     path: str
     made: bytes = b""
     warnings: bytes = b""
     arguments: tuple[str, ...] = ()
-    is_judge: bool = False
+    role: str = ""
 
 
 # Called in the forked process just before the program's first instruction: returns what is to run there, or never.

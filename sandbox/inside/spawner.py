@@ -24,18 +24,19 @@ class Spawner:
 
     Attributes:
       process: number of the process that forks.
+      living: this process and its zygotes, which outlive single runs.
     """
 
-    def __init__(self, home: zygote.Home) -> None:
+    def __init__(self, *homes: zygote.Home) -> None:
         """Fork the process.
 
         Args:
-          home: where programs run, and as whom.
+          homes: where programs run, and as whom.
 
         Raises:
           zygote.Born: in a zygote, later.
         """
-        self._home = home
+        self._homes = homes
         orders, self._orders = os.pipe()
         self._answers, answers = os.pipe()
         self.process = os.fork()
@@ -43,16 +44,20 @@ class Spawner:
             os.close(self._orders)
             os.close(self._answers)
             self._serve(orders, answers, runner=os.getppid())
+        self.living = {self.process}
         os.close(orders)
         os.close(answers)
 
-    def zygote(self, language: str, role: str, program: languages.Prepared, *, is_isolated: bool) -> zygote.Zygote:
+    def fork_zygote(
+        self, language: str, role: str, program: languages.Prepared, *, home: zygote.Home, is_isolated: bool
+    ) -> zygote.Zygote:
         """Fork a zygote and wait until it is ready.
 
         Args:
           language: a key of `languages.LANGUAGES`.
           role: what its children become: "become" (the program) or "tool" (what reads it first).
           program: what they are given.
+          home: one of those that this was made for.
           is_isolated: whether each of them gets a world of its own.
 
         Raises:
@@ -61,7 +66,7 @@ class Spawner:
         commands, to_zygote = os.pipe()
         from_zygote, answers = os.pipe()
         content = languages.in_memory("content", marshal.dumps(tuple(program)))
-        order = (language, role, is_isolated, commands, answers, content)
+        order = (language, role, self._homes.index(home), is_isolated, commands, answers, content)
         try:
             os.write(self._orders, marshal.dumps(order))
             answer = os.read(self._answers, _PID.size)
@@ -73,7 +78,13 @@ class Spawner:
         if not answer:
             raise zygote.Lost("the process that forks zygotes has ended")
         (process,) = _PID.unpack(answer)
+        self.living.add(process)
         return zygote.Zygote(process, to_zygote, from_zygote, is_isolated=is_isolated)
+
+    def close_zygote(self, ended: zygote.Zygote) -> None:
+        """Let a zygote end, once its child has, and reap it."""
+        ended.close()
+        self.living.discard(ended.process)
 
     def close(self) -> None:
         """Let the process end, and reap it."""
@@ -84,7 +95,7 @@ class Spawner:
     def _serve(self, orders: int, answers: int, *, runner: int) -> None:
         """Fork a zygote for each order, until there are no more; then exit."""
         while order := os.read(orders, MOST_BYTES):
-            language, role, is_isolated, *descriptors = marshal.loads(order)
+            language, role, home, is_isolated, *descriptors = marshal.loads(order)
             modes = (os.O_RDONLY, os.O_WRONLY, os.O_RDONLY)
             pairs = zip(descriptors, modes, strict=True)
             opened = [os.open(f"/proc/{runner}/fd/{descriptor}", mode) for descriptor, mode in pairs]
@@ -93,8 +104,8 @@ class Spawner:
                 forked = os.fork()
                 if forked == 0:
                     become = getattr(languages.LANGUAGES[language], role)
-                    home = self._home._replace(is_isolated=is_isolated)
-                    raise zygote.Born(zygote.Nursery(become, home, streams=opened, runner=runner))
+                    own = self._homes[home]._replace(is_isolated=is_isolated)
+                    raise zygote.Born(zygote.Nursery(become, own, streams=opened, runner=runner))
                 os.write(answers, _PID.pack(forked))
                 os._exit(0)
             os.waitpid(child, 0)

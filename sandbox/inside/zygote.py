@@ -313,7 +313,7 @@ class Nursery:
             if self._home.uid is not None:
                 is_bounded = group is not None and group.bounds_tasks
                 containment.become_user(self._home.uid, processes=None if is_bounded else int(processes))
-            if self._program.is_judge:
+            if self._program.role == languages.JUDGE:
                 languages.unpack_files()
             return self._become(self._program, self._meter)
         except BaseException as error:
