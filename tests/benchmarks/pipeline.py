@@ -6,7 +6,8 @@
 - `paper_scale_filter_s`: the filter stages alone on 12,275 problems with 2 x 10^8 made-up executions;
 - `layouts_read`: sources that read a problem in their publisher's layout; `resumed_executions`: what a second build
   with the store of the first executes; `store_answers_per_s`; `two_worker_dask_equal`: the same contents from two
-  worker processes; `problems_accounted_for`: kept and rejected add up at every stage.
+  worker processes; `killed_build_equal`: a build that is killed at ten random moments gives the same bits;
+  `problems_accounted_for`: kept and rejected add up at every stage.
 """
 
 import dataclasses
@@ -218,6 +219,7 @@ def promises(scale: int, root: pathlib.Path) -> dict[str, object]:
         "resumed_executions": pipeline_promises.resumed_executions(root),
         "store_answers_per_s": pipeline_promises.store_answers_per_s(root),
         "two_worker_dask_equal": pipeline_promises.two_worker_dask_equal(root),
+        "killed_build_equal": pipeline_promises.killed_build_equal(root),
         "problems_accounted_for": pipeline_promises.problems_accounted_for(root / "two"),
     }
 

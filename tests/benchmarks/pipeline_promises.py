@@ -1,10 +1,14 @@
 """What the pipeline promises, measured: layouts, resumption, the store, Dask, accounting; see `benchmarks.pipeline`."""
 
+import contextlib
 import itertools
 import json
 import pathlib
+import random
 import shutil
 import sqlite3
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -18,6 +22,7 @@ from tests.beam_pipelines.corpora import read_records, read_rows
 from tests.beam_pipelines.layouts import write_layout
 
 STORED_ANSWERS = 20_000
+KILLS = 10
 SMALL_BUILD = ("--source=mini", "--limit=3", "--calls=1", "--repeats=1", "--min_robust_cv=0")
 MEASURED = ("duration_s", "std_s", "robust_cv", "length_r", "measured_under")
 
@@ -42,6 +47,58 @@ def resumed_executions(root: pathlib.Path) -> int:
     before = count_answers(second)
     build_dataset.main([*SMALL_BUILD, f"--output={second}"])
     return count_answers(second) - before
+
+
+def killed_build_equal(root: pathlib.Path, *, kills: int = KILLS) -> bool:
+    """Whether builds that are killed at random moments, and started again each time, end bit for bit as another one.
+
+    All have the same store, so that durations come from there; the undisturbed one tells how long a build takes. A
+    build that ends before its moment is compared, and another one takes its place.
+    """
+    origin, undisturbed, disturbed = (root / name for name in ("origin", "undisturbed", "disturbed"))
+    build_dataset.main([*SMALL_BUILD, f"--output={origin}"])
+    start = time.monotonic()
+    started_with(origin, undisturbed).wait()
+    wall_s, draw, equal = time.monotonic() - start, random.Random(0), []
+    while kills:
+        process = started_with(origin, disturbed)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(draw.uniform(0, wall_s))
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+            kills -= 1
+        else:
+            equal.append(are_equal(undisturbed, disturbed))
+            shutil.rmtree(disturbed)
+    started_with(origin, disturbed).wait()
+    return all([*equal, are_equal(undisturbed, disturbed)])
+
+
+def started_with(origin: pathlib.Path, output: pathlib.Path) -> subprocess.Popen:
+    """A small build in a process of its own, with the store of another one where it has none yet."""
+    if not output.exists():
+        output.mkdir()
+        shutil.copy(origin / outputs.STORE, output)
+    command = [sys.executable, "-m", "beam_pipelines.build_dataset", *SMALL_BUILD, f"--output={output}"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def are_equal(one: pathlib.Path, other: pathlib.Path) -> bool:
+    """Whether two finished datasets hold the same bits."""
+    return all(exact(one, split) == exact(other, split) for split in ("rl_train", "rl_test"))
+
+
+def exact(output: pathlib.Path, split: str) -> dict[str, dict[str, tuple[str, bytes]]]:
+    """All values of a split by id, bit for bit; files may hold equal examples with their fields in another order."""
+    arrays = {name: {f: np.asarray(v) for f, v in row.items()} for name, row in read_rows(output, split).items()}
+    return {
+        name: {
+            field: (value.dtype.str, repr(value.tolist()).encode() if value.dtype == object else value.tobytes())
+            for field, value in row.items()
+        }
+        for name, row in arrays.items()
+    }
 
 
 def problems_accounted_for(output: pathlib.Path) -> bool:
