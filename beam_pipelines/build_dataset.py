@@ -40,7 +40,7 @@ UNTIL = "until"
 # The embedded corpus is small, and its statements differ in a few words on purpose: only equal ones are duplicates.
 MINI_DEFAULTS = {"calls": 3, "similar": 1.0}
 # Options that change where and how fast a dataset is built, but not what is in it.
-FREE_OPTIONS = ("output", "work", "sandbox_address", "sandbox_workers", "trust_programs", "detach")
+FREE_OPTIONS = ("output", "work", "sandbox_address", "sandbox_workers", "trust_programs", "detach", "take_over")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -91,10 +91,12 @@ def build(
     if load["is_busy"]:
         print(f"this host is busy ({load['load_share']:.0%} of its cores): durations will be noisy", file=sys.stderr)
     work = (epath.Path(options.work) if options.work else output.work) / identity_of(options, inputs)
+    beam_runs.require_job_done(work, options)
     write_json(output.local / "options.json", dataclasses.asdict(options))
     sandbox = pipeline.sandbox_connection(options, store=output.store, checkpoints=str(work / pipeline.CHECKPOINTS))
     stages, expected_records = run_pipeline(options, beam_arguments, work=work, sandbox=sandbox)
     if options.detach:
+        beam_runs.mark_detached(work, expected_records)
         print("the job is the runner's now: once it is done, the same command without --detach makes the dataset")
         return
     storage.reject_repeated(work / pipeline.RECORDS)
@@ -181,7 +183,8 @@ def finish_dataset(
     )
     cost = _measure_cost(options, records, dataset=directory, store_bytes=output.store_bytes)
     counts = dict(sorted(Counter(splits.values()).items()))
-    drift = {} if options.tests_only else _final_drift(sandbox, work)
+    problems = storage.read_problems(records_directory)
+    drift = {} if options.tests_only else host_check.time_again(problems, sandbox)
     origin = manifest.build_manifest(
         options,
         splits=counts,
@@ -366,18 +369,6 @@ def decide_splits(options: BuildOptions, kept: Sequence[Problem]) -> dict[str, s
         for problem in kept
     }
     return splits | split_rules.assign_splits(members, test_share=options.test_share, seed=options.seed)
-
-
-def _final_drift(connection: sandbox_session.Connection, work: epath.Path) -> dict[str, float]:
-    """Time a sample of references again, print how far they drifted from what is stored, and return it."""
-    session = sandbox_session.acquire_session(connection)
-    try:
-        drift = host_check.measure_drift(storage.read_problems(work / pipeline.RECORDS), session)
-    finally:
-        sandbox_session.release_session(connection)
-    if drift["pairs"]:
-        print(f"durations at the end of the build: {drift['drift']:.3f} x stored ({drift['pairs']:.0f} pairs again)")
-    return drift
 
 
 def _without_bulk(record: Problem | Rejection) -> Problem | Rejection:

@@ -65,6 +65,7 @@ class BuildOptions:
     seed: int = setting(0, "the one seed: calls, votes, order of executions and split", NOT_NEGATIVE)
     sandbox_address: str = setting("auto", "local, docker, http(s)://host:port of a service; auto: docker, mini local")
     detach: bool = setting(False, "start the runner's job and do not wait for it; the same command without it goes on")
+    take_over: bool = setting(False, "go on in place of a detached job that ended before all its records were there")
     trust_programs: bool = setting(False, "run programs of others on this host without containment (address local)")
     sandbox_workers: int = setting(2, "programs executed at the same time by one process", POSITIVE)
 

@@ -14,6 +14,7 @@ from beam_pipelines import storage
 from beam_pipelines.generators import voting
 from beam_pipelines.options import BuildOptions, sandbox_address
 from beam_pipelines.records import KEPT, REJECTED
+from beam_pipelines.runners.beam_runs import RECORDS
 from beam_pipelines.sandbox_session import Connection
 from beam_pipelines.sources import (
     apps,
@@ -57,7 +58,6 @@ SOURCES: dict[str, Source] = {
     "packages": icpc.read_packages,
     "polygon": polygon.read_polygon,
 }
-RECORDS = "records"
 CHECKPOINTS = "checkpoints"
 
 

@@ -52,9 +52,8 @@ def existing_place(name: str, field: str, *, is_directory: bool = False) -> epat
       UserError: nothing of that kind is there, or no library reaches the address.
     """
     path = reachable_path(name, field)
-    kind = "directory" if is_directory else "file"
-    is_there = bool(name) and path.exists() and path.is_dir() == is_directory
-    require(is_there, field, name, f"an existing {kind}")
+    kind, is_there = ("directory", path.is_dir) if is_directory else ("file", path.is_file)
+    require(bool(name) and is_there(), field, name, f"an existing {kind}")
     return path
 
 

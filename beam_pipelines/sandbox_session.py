@@ -226,8 +226,8 @@ def _connect(connection: Connection) -> sandbox_client.Client:
     """Connect a client, without stored executions where the worker cannot see their directory."""
     # A worker on another host may share no file system with the driver: it goes without a local store.
     is_here = not is_remote(connection.store) and pathlib.Path(connection.store).parent.is_dir()
-    store = connection.store if connection.store and is_here else None
-    return sandbox_client.connect(connection.address, workers=connection.workers, store=store, reuse="always")
+    store = connection.store if is_here else ""
+    return sandbox_client.connect(connection.address, workers=connection.workers, store=store)
 
 
 _LOCK = threading.Lock()

@@ -22,6 +22,7 @@ from beam_pipelines.matrices import Executions, Timings
 from beam_pipelines.records import Generator, Label, Problem, Rejection, ReviewCase, Solution, StageCount, Test
 
 Kind = typing.TypeVar("Kind")
+SUFFIX = ".json.gz"
 
 
 def record_to_json(record: Problem | Rejection) -> str:
@@ -70,7 +71,7 @@ def record_path(record: Problem | Rejection, directory: epath.PathLike) -> epath
     is_problem = isinstance(record, Problem)
     told_apart_by = (record.id, record.statement) if is_problem else (record.problem_id, record.reason)
     name = hashlib.sha256("\n".join(told_apart_by).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return epath.Path(directory) / f"{record.key or name}.json.gz"
+    return epath.Path(directory) / f"{record.key or name}{SUFFIX}"
 
 
 def write_record(record: Problem | Rejection, *, directory: str) -> str:
@@ -88,13 +89,18 @@ def read_records(directory: epath.PathLike) -> Iterator[Problem | Rejection]:
 
     A directory that does not exist gives none.
     """
-    for path in sorted(epath.Path(directory).glob("*.json.gz")):
+    for path in sorted(epath.Path(directory).glob(f"*{SUFFIX}")):
         yield _record(path)
 
 
 def read_problems(directory: epath.PathLike) -> Iterator[Problem]:
     """Yield the problems among the records of a directory, in the order of their file names."""
     return (record for record in read_records(directory) if isinstance(record, Problem))
+
+
+def count_records(directory: epath.PathLike) -> int:
+    """Return how many records a directory holds; 0 for one that does not exist."""
+    return sum(1 for _ in epath.Path(directory).glob(f"*{SUFFIX}"))
 
 
 def reject_repeated(directory: epath.PathLike) -> int:
@@ -108,7 +114,7 @@ def reject_repeated(directory: epath.PathLike) -> int:
     """
     seen: set[str] = set()
     count = 0
-    for path in sorted(epath.Path(directory).glob("*.json.gz")):
+    for path in sorted(epath.Path(directory).glob(f"*{SUFFIX}")):
         record = _record(path)
         if isinstance(record, Problem) and record.id in seen:
             _write(Rejection(record.id, "read", "repeated_id", trace=record.trace, key=record.key), path)
@@ -132,7 +138,7 @@ def move_records(source: epath.Path, target: epath.Path) -> epath.Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     # The two may lie on different file systems, where a rename is not possible.
     target.mkdir()
-    for path in source.glob("*.json.gz"):
+    for path in source.glob(f"*{SUFFIX}"):
         path.copy(target / path.name)
     source.rmtree()
     return target

@@ -5,10 +5,16 @@ from collections.abc import Callable, Sequence
 import apache_beam as beam
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.runner import PipelineRunner, PipelineState
+from etils import epath
 
-from beam_pipelines import sandbox_session
+from beam_pipelines import sandbox_session, storage
 from beam_pipelines.commands import beam_options
-from optimrl_jax.jobs.errors import UserError
+from beam_pipelines.options import BuildOptions
+from optimrl_jax.jobs.errors import UserError, require
+
+RECORDS = "records"
+# In a directory of records: a job that its runner has writes them, so many in all.
+DETACHED = "detached"
 
 
 def run_to_end(
@@ -45,6 +51,29 @@ def require_done(state: str | None) -> None:
     """Raise UserError unless the runner says that it did everything."""
     if state != PipelineState.DONE:
         raise UserError(f"the runner ended as {state}: expected DONE; start the same command again to go on")
+
+
+def mark_detached(work: epath.Path, records: int) -> None:
+    """Note that a job of the runner's own writes this many records into a directory."""
+    work.mkdir(parents=True, exist_ok=True)
+    (work / DETACHED).write_text(f"{records}\n")
+
+
+def require_job_done(work: epath.Path, options: BuildOptions) -> None:
+    """Check that no job that was left to its runner is still at work on the records of a build.
+
+    Args:
+      work: directory above that of the records.
+      options: `take_over` goes on in place of a job that ended early.
+
+    Raises:
+      UserError: some of the job's records are missing.
+    """
+    if options.take_over or not (work / DETACHED).exists():
+        return
+    expected, found = int((work / DETACHED).read_text()), storage.count_records(work / RECORDS)
+    wanted = f"the {expected} records of the job that its runner has, found {found}; --take_over goes on in its place"
+    require(found >= expected, "--output", options.output, wanted)
 
 
 def require_sandbox(connection: sandbox_session.Connection) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from beam_pipelines.records import Problem
-from beam_pipelines.sandbox_session import SandboxSession
+from beam_pipelines.sandbox_session import Connection, SandboxSession, acquire_session, release_session
 from optimrl_jax.arrays import Status, TestKind
 
 # Of the cores; the load average counts what runs and what waits to run.
@@ -55,3 +55,20 @@ def measure_drift(problems: Iterable[Problem], session: SandboxSession) -> dict[
         again = session.run(solutions, [problem.tests[k]], checker=problem.checker, round_index=FINAL_ROUND).executions
         ratios += (again.wall_s[0] / timings.duration_s[k, columns])[again.status[0] == Status.SUCCESS].tolist()
     return {"pairs": float(len(ratios)), "drift": float(np.median(ratios))} if ratios else {"pairs": 0.0}
+
+
+def time_again(problems: Iterable[Problem], connection: Connection) -> dict[str, float]:
+    """Time a sample of references again, print how far they drifted from what is stored, and return it.
+
+    Args:
+      problems: finished problems.
+      connection: how to reach the sandbox.
+    """
+    session = acquire_session(connection)
+    try:
+        drift = measure_drift(problems, session)
+    finally:
+        release_session(connection)
+    if drift["pairs"]:
+        print(f"durations at the end of the build: {drift['drift']:.3f} x stored ({drift['pairs']:.0f} pairs again)")
+    return drift

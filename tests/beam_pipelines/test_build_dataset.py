@@ -373,12 +373,18 @@ def test_a_build_that_stops_after_a_stage_goes_on_from_what_it_executed(tmp_path
     assert row["reference_id"].tolist() == [one.id.encode() for one in problem.correct]
 
 
-def test_a_build_that_leaves_its_job_to_the_runner_goes_on_from_the_records_of_the_job(tmp_path):
+def test_a_build_that_leaves_its_job_to_the_runner_goes_on_from_the_records_of_the_job(tmp_path, capsys):
     corpus = write_corpus(tmp_path / "c.jsonl", [planted.problem("x")])
     flags = ("--source=jsonl", f"--input={corpus}", "--calls=1", "--repeats=1", f"--output={tmp_path / 'out'}")
     run_quietly(*flags, "--detach")
     assert not (tmp_path / "out" / "COMPLETE").exists()
     executed = answers_of(tmp_path / "out" / "executions.sqlite")
+    (record,) = (tmp_path / "out" / "work").glob("*/records/*.json.gz")
+    content = record.read_bytes()
+    record.unlink()
+    assert run_command(build_dataset.main, [*flags, "--trust_programs"], name="build_dataset") == 2
+    assert "expected the 1 records of the job that its runner has, found 0; --take_over" in capsys.readouterr().err
+    record.write_bytes(content)
     run_quietly(*flags)
     assert len(read_rows(tmp_path / "out")) == 1
     # Of the references, a few are timed once more at the end.

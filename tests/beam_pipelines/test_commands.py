@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from beam_pipelines import build_dataset
+from beam_pipelines import build_dataset, pipeline
 from beam_pipelines.commands import beam_options
+from beam_pipelines.options import BuildOptions, sandbox_address
 from optimrl_jax.jobs.command_line import run_command
 from optimrl_jax.jobs.errors import UserError
 
@@ -53,6 +54,14 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, capsys, arguments, line
     assert last.startswith("build_dataset: ")
     assert line in last
     assert not (output / "COMPLETE").exists()
+
+
+def test_programs_of_others_run_in_containers_unless_they_are_trusted():
+    assert sandbox_address(BuildOptions(source="mini")) == "local"
+    for source in set(pipeline.SOURCES) - {"mini"}:
+        assert sandbox_address(BuildOptions(source=source)) == "docker"
+        assert sandbox_address(BuildOptions(source=source, trust_programs=True)) == "local"
+    assert sandbox_address(BuildOptions(source="jsonl", sandbox_address="https://h")) == "https://h"
 
 
 def test_an_interrupt_ends_with_its_own_exit_code(capsys):

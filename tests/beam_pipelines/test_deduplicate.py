@@ -1,8 +1,11 @@
 """Decontamination, near-duplicates and statement quality."""
 
 import json
+import tracemalloc
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from beam_pipelines import similarity
@@ -103,6 +106,20 @@ def test_evaluation_sets_are_read_from_json_lines(tmp_path):
     file.write_text(json.dumps({"question_id": "q1", "question_content": "Add."}) + "\n" + json.dumps({"text": "Sub."}))
     assert evaluation_sets.read_evaluation_sets(str(file)) == {"bench.jsonl/q1": "Add.", "bench.jsonl:2": "Sub."}
     assert evaluation_sets.read_evaluation_sets("") == {}
+
+
+def test_of_a_large_evaluation_set_a_part_at_a_time_is_in_memory(tmp_path):
+    rows = [{"question": f"Add {n}.", "private_test_cases": f"{n}" * (1 << 18)} for n in range(10, 74)]
+    path = tmp_path / "bench.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=4)
+    tracemalloc.start()
+    try:
+        found = evaluation_sets.read_evaluation_sets(str(path))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(found) == 64
+    assert peak_bytes < 16 << 20, "the whole file holds 32 MiB of hidden tests"
 
 
 @pytest.mark.parametrize("text", ["{", '{"id": 1}'])

@@ -149,7 +149,6 @@ def test_code_contests_as_lists_of_records_with_names_of_languages_says_the_same
 @pytest.mark.parametrize(
     ("change", "reason", "detail"),
     [
-        ({"input_file": "in.txt"}, "file_io", "input_file = 'in.txt'"),
         ({"solutions": {"language": [3], "solution": [None]}}, "broken_record", "solutions.solution[0] = 'None'"),
         ({"public_tests": {"input": ["1"], "output": [None]}}, "broken_record", "public_tests.output[0] = 'None'"),
         ({"generated_tests": {"input": [None], "output": ["1"]}}, "broken_record", "generated_tests.input[0] = 'None'"),
@@ -167,6 +166,22 @@ def test_a_broken_row_is_rejected_with_its_name(tmp_path, change, reason, detail
     rejection = code_contests(tmp_path, row | change)
     assert (rejection.problem_id, rejection.reason) == ("code_contests/planted/sum", reason)
     assert detail in rejection.detail
+
+
+def test_a_null_in_a_list_costs_its_row_alone(tmp_path):
+    broken, sound = code_contests_rows([planted.problem("broken"), planted.problem("sound")])
+    broken["private_tests"] = {"input": [None, "1\n1\n"], "output": ["1\n", None]}
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([broken, sound]), tmp_path / "a.parquet")
+    rejection, problem = read_records("code_contests", input=str(tmp_path / "a.parquet"))
+    assert (rejection.reason, problem.id) == ("broken_record", "code_contests/planted/sound")
+
+
+@pytest.mark.parametrize(("column", "name"), [("input_file", "in.txt"), ("output_file", "out.txt")])
+def test_a_problem_that_reads_or_writes_files_is_named_and_left_out(tmp_path, column, name):
+    (row,) = code_contests_rows([planted.problem()])
+    rejection = code_contests(tmp_path, row | {column: name})
+    assert (rejection.reason, rejection.detail) == ("file_io", f"{column} = {name!r}")
+    assert isinstance(code_contests(tmp_path, row | {column: ""}), Problem)
 
 
 @pytest.mark.parametrize("limit", [None, {"seconds": 0, "nanos": 0}])
