@@ -1,6 +1,7 @@
 """Edge: the simulator job. Sweeps all 1,578 environments over stored or synthetic durations, without any training.
 
-`python -m optimrl_jax.simulate --config=configs/simulator.py --workdir=runs/simulator`
+`python -m optimrl_jax.simulate --config=configs/simulator.py --workdir=runs/simulator`; the rows `uncertainty` and
+`noise` of that file are the studies of uncertain seconds (`simulator.studies`).
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.progress import JobProgress
-from optimrl_jax.simulator import diagnostics, plots, report
+from optimrl_jax.simulator import diagnostics, plots, report, studies
 from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.problems import Problems, stack_problems, synthetic
 from optimrl_jax.simulator.schedule import pass_curves, sample_schedule, step_positions
@@ -42,9 +43,22 @@ class SweepResult:
 
 
 def main(job: Job) -> None:
-    """Write `configurations.parquet`, plots and `summary.json` into the workdir."""
-    started_s = time.monotonic()
+    """Write the tables, figures and `summary.json` of the study that the settings name into the workdir."""
     settings = typing.cast(SimulatorSettings, job.settings)
+    STUDIES[settings.study](job.workdir, settings)
+
+
+def sweep_environments(workdir: pathlib.Path, settings: SimulatorSettings) -> None:
+    """Write `configurations.parquet`, plots and `summary.json` of all environments.
+
+    Args:
+      workdir: an existing directory.
+      settings: problems, schedule, seed, and online scores.
+
+    Raises:
+      UserError: for settings that do not fit each other, and unreadable scores.
+    """
+    started_s = time.monotonic()
     score_file = pathlib.Path(settings.online_scores) if settings.online_scores else report.PAPER_SCORES
     labels, names, scores = report.read_scores(score_file)
     groups = load_problems(settings.problems, seed=settings.seed)
@@ -56,12 +70,12 @@ def main(job: Job) -> None:
         raise UserError(f"{score_file}: {error}") from None
     found = {name: result.columns[name] for name in diagnostics.DIAGNOSTICS}
     matrix = diagnostics.correlate({name: values[rows] for name, values in found.items()}, scores)
-    _write(job.workdir, result, settings, labels=dict(zip(labels, rows, strict=True)))
+    _write(workdir, result, settings, labels=dict(zip(labels, rows, strict=True)))
     report.print_tables(
         report.family_table(every, result.columns),
         report.correlation_table(matrix, title=f"diagnostics against the scores of {len(rows)} online runs"),
     )
-    _summarize(job.workdir, settings, result, matrix, groups=groups, wall_s=time.monotonic() - started_s)
+    _summarize(workdir, settings, result, matrix, groups=groups, wall_s=time.monotonic() - started_s)
 
 
 def load_problems(settings: ProblemSettings, *, seed: int) -> list[Problems]:
@@ -155,6 +169,13 @@ def _summarize(workdir, settings, result, matrix, *, groups, wall_s) -> None:
     }
     files.write_json(workdir / "summary.json", summary)
     print(f"wrote {workdir / 'configurations.parquet'}, plots and summary.json in {wall_s:.1f} s")
+
+
+STUDIES = {
+    "environments": sweep_environments,
+    "uncertainty": studies.study_uncertainty,
+    "noise": studies.study_noise,
+}
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from optimrl_jax.arrays import CAP_S, GATE_MARGIN, Array, Execution, Outcome, References, Status, TestKind, Tests
 from optimrl_jax.environment.calibration import calibrated
-from optimrl_jax.environment.confidence import average_outcomes
+from optimrl_jax.environment.confidence import average_outcomes, noise_share, with_margin
 from optimrl_jax.environment.families import family_named
 from optimrl_jax.environment.filters import FILTERS
 from optimrl_jax.environment.limits import LIMITS
@@ -100,6 +100,7 @@ def judge(
 
     if environment.noise_draws == 0:
         return once(references, execution)
+    references = references._replace(std_s=environment.noise_scale * references.std_s)
     return average_outcomes(once, references, execution, draws=environment.noise_draws)
 
 
@@ -116,8 +117,10 @@ def _judge_once(
     pool = tests.mask & (tests.kind == TestKind.OPTIMIZATION) & family.uses_optimization
     durations = calibrated(_restrict(references, pool), alpha=environment.alpha, beta_s=environment.beta_s)
     keep = FILTERS[family.filter](tests, durations, environment.filter_limit, aggregate=environment.aggregate)
+    keep = keep & (noise_share(durations) <= environment.most_noise + GATE_MARGIN)
     retained = _restrict(durations, pool & keep)
     limit_s = LIMITS[family.limit](retained, environment.limit, bound=environment.bound)
+    limit_s = with_margin(limit_s, retained, environment.limit_margin)
     used = pool & keep & ~jnp.isnan(limit_s)
     retained = _restrict(retained, used)
     # A success without seconds measured nothing: on a test whose seconds count that is a fault, not a fast program.

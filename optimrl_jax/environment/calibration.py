@@ -25,14 +25,15 @@ def calibrated(references: References, *, alpha: float, beta_s: float) -> Refere
       beta_s: offset of Gamma, seconds.
 
     Returns:
-      The references with seconds in [0, 10] in usable cells and +inf in all others, so that those sort last; NumPy in,
-      NumPy out, and JAX likewise.
+      The references with seconds in [0, 10] in usable cells and +inf in all others, so that those sort last, and their
+      deviations times alpha; NumPy in, NumPy out, and JAX likewise.
     """
     inputs = (references.duration_s, references.is_usable, alpha, beta_s)
     xp = jnp if any(isinstance(value, jax.Array) for value in inputs) else np
     sanitized = xp.where(references.duration_s > 0, references.duration_s, xp.float32(CAP_S))
     duration_s = xp.clip(alpha * sanitized + beta_s, 0.0, CAP_S)
-    return references._replace(duration_s=xp.where(references.is_usable, duration_s, xp.float32(np.inf)))
+    duration_s = xp.where(references.is_usable, duration_s, xp.float32(np.inf))
+    return references._replace(duration_s=duration_s, std_s=alpha * references.std_s)
 
 
 def percentile(

@@ -39,6 +39,37 @@ def coefficient_of_variation(references: References) -> Float[Array, " k"]:
     return std_s / jnp.maximum(duration_s, SHORTEST_S)
 
 
+def noise_share(references: References) -> Float[Array, " k"]:
+    """Say how much of the spread of a test's references is noise of the clock: mean variance of one over that of all.
+
+    A test whose references differ by no more than their own deviations cannot rank anything (App. C.12).
+
+    Args:
+      references: `[k, h]` seconds and standard deviations; recorded timeouts do not count.
+
+    Returns:
+      `[k]` in [0, 1]; 0 where fewer than two references were timed or none has a deviation.
+    """
+    is_timed = references.is_usable & (references.duration_s > 0) & (references.duration_s < CAP_S)
+    count = is_timed.sum(axis=-1)
+    seconds = jnp.where(is_timed, references.duration_s, 0.0)
+    centred = jnp.where(is_timed, seconds - (seconds.sum(axis=-1) / jnp.maximum(count, 1))[..., None], 0.0)
+    own = jnp.where(is_timed, references.std_s, 0.0)
+    noise, spread = ((part**2).sum(axis=-1) for part in (own, centred))
+    return jnp.where((count > 1) & (noise > 0), jnp.minimum(1.0, noise / jnp.maximum(spread, SHORTEST_S**2)), 0.0)
+
+
+def with_margin(limit_s: Float[Array, " k"], references: References, margin: float) -> Float[Array, " k"]:
+    """Lengthen limits by `margin` standard deviations of a run that takes as long as the limit (App. C.12).
+
+    Args:
+      limit_s: `[k]` seconds; +inf and nan stay.
+      references: `[k, h]` whose pooled coefficient of variation says how noisy each test is.
+      margin: number of standard deviations; 0 changes nothing.
+    """
+    return limit_s * (1 + margin * coefficient_of_variation(references))
+
+
 def redraw(references: References, execution: Execution, key: Array) -> tuple[References, Execution]:
     """Draw what the same programs might have measured: every duration with a normal error of its own deviation.
 

@@ -7,6 +7,7 @@ judge_and_reward(env, tests, references, execution, composition="collapsed_binar
 from optimrl_jax.rewards.compositions import COMPOSITIONS
 from optimrl_jax.rewards.naive_duration import NAIVE_COMPOSITIONS, mean_duration, naive_reward
 from optimrl_jax.rewards.quality_maps import QUALITY_MAPS
+from optimrl_jax.rewards.reliability import reliability, reward_variance, weigh_by_reliability
 from optimrl_jax.rewards.service_states import ServiceEffect, replay_state, service_effect
 from optimrl_jax.rewards.shaping import RewardedOutcome, judge_and_reward, reward, signed
 
@@ -19,8 +20,11 @@ __all__ = [
     "judge_and_reward",
     "mean_duration",
     "naive_reward",
+    "reliability",
     "replay_state",
     "reward",
+    "reward_variance",
     "service_effect",
     "signed",
+    "weigh_by_reliability",
 ]

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import numpy as np
@@ -76,6 +76,7 @@ class Rewarder:
         self._environment = environment.build(**vars(chosen))
         reward = functools.partial(rewards.judge_and_reward, **_resolved(settings.reward), **own)
         self._judged = jax.jit(lambda *problem: _judged(reward(*problem)))
+        self._variance = _variance_of(reward, settings.reward.reliability_draws)
         self._seed, self._noise = settings.seed, settings.noise
         self._service = environment.service_named(settings.noise.service)
         self._under_state = jax.jit(environment.under_state)
@@ -87,7 +88,8 @@ class Rewarder:
         family = environment.family_named(chosen.family)
         self.kinds = family.kinds
         self.uses_own_limits = family.uses_own_limits
-        self.stops_early = not own and can_stop_early(family, settings.reward.composition)
+        judges_noisy_tests = chosen.most_noise >= 1
+        self.stops_early = not own and judges_noisy_tests and can_stop_early(family, settings.reward.composition)
 
     def __call__(self, problem: int, runs: Sequence[Run], *, stream: int, batch: int) -> RewardedGroup:
         """Judge the programs of one problem and compute what each earns.
@@ -105,14 +107,23 @@ class Rewarder:
         tests, references = self._tests[problem], self._references[problem]
         execution = self._as_served(tests, execution, batch=batch, problem=problem)
         maps = [run.drift for run in runs]
+        judged = self._of_runs(self._judged, maps, tests, references, execution)
+        of_stream = _stream(judged.reward, stream).astype(np.float32)
+        is_valid = judged.is_valid & np.isfinite(of_stream)
+        if self._variance is not None:
+            variance = _stream(self._of_runs(self._variance, maps, tests, references, execution), stream)
+            of_stream = rewards.weigh_by_reliability(of_stream, variance, is_valid)
+        return judged._replace(reward=of_stream, is_valid=is_valid)
+
+    def _of_runs(
+        self, judge: Callable[..., typing.Any], maps: Sequence[arrays.AffineMap], *problem: typing.Any
+    ) -> typing.Any:
+        """Judge all runs under every drift among them, and keep of each run what its own drift gives."""
         found = {
-            drift: jax.tree.map(np.asarray, self._judged(self._under_drift(drift), tests, references, execution))
-            for drift in dict.fromkeys(maps)
+            drift: jax.tree.map(np.asarray, judge(self._under_drift(drift), *problem)) for drift in dict.fromkeys(maps)
         }
         rows = [jax.tree.map(lambda column, n=n: column[n], found[drift]) for n, drift in enumerate(maps)]
-        judged = jax.tree.map(lambda *column: np.stack(column), *rows)
-        of_stream = judged.reward[:, stream] if judged.reward.ndim == 2 else judged.reward
-        return judged._replace(reward=of_stream.astype(np.float32), is_valid=judged.is_valid & np.isfinite(of_stream))
+        return jax.tree.map(lambda *column: np.stack(column), *rows)
 
     def _under_drift(self, drift: arrays.AffineMap) -> environment.Environment:
         """Compose the environment's calibration with a drift of the service."""
@@ -143,9 +154,30 @@ def can_stop_early(family: environment.Family, composition: str) -> bool:
     return judges_every_test and composition in rewards.COMPOSITIONS and composition.startswith(GATED)
 
 
+def _stream(values: np.ndarray, stream: int) -> np.ndarray:
+    """Take one stream of multitask values `[r, 2]`; others `[r]` have one."""
+    return values[:, stream] if values.ndim == 2 else values
+
+
+def _variance_of(reward: Callable[..., rewards.RewardedOutcome], draws: int) -> Callable[..., arrays.Array] | None:
+    """Build the compiled variance of rewards over redrawn measurements; None without draws."""
+    if draws == 0:
+        return None
+
+    def variance(
+        env: environment.Environment, tests: arrays.Tests, references: arrays.References, execution: arrays.Execution
+    ) -> arrays.Array:
+        def redrawn(noisy: arrays.References, measured: arrays.Execution) -> arrays.Array:
+            return reward(env, tests, noisy, measured).reward
+
+        return rewards.reward_variance(redrawn, references, execution, draws=draws)
+
+    return jax.jit(variance)
+
+
 def _resolved(chosen: RewardSettings) -> dict[str, typing.Any]:
     """Build the arguments of `rewards.judge_and_reward`, with the user's own functions in place of their names."""
-    values = dict(vars(chosen))
+    values = {name: value for name, value in vars(chosen).items() if name != "reliability_draws"}
     for name in ("composition", "quality_map"):
         if names_function(values[name]):
             values[name] = load_function(values[name], f"reward.{name}")

@@ -30,6 +30,15 @@ class EnvironmentSettings:
     noise_draws: int = setting(
         0, "draws of the stored timing errors to average outcomes over; 0: seconds at face value", NOT_NEGATIVE
     )
+    noise_scale: float = setting(
+        1.0, "factor on the stored deviations that draws use; 1/sqrt(n) where durations average n runs", NOT_NEGATIVE
+    )
+    most_noise: float = setting(
+        1.0, "share of the spread of a test's references that may be noise; noisier tests are dropped", SHARE
+    )
+    limit_margin: float = setting(
+        0.0, "stored standard deviations of a run by which limits are lengthened", NOT_NEGATIVE
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +53,12 @@ class RewardSettings:
         "linear", "name in `rewards.QUALITY_MAPS`, or FILE.py:FUNCTION of q, giving a credit in [0, 1]"
     )
     blend_weight: float = setting(0.5, "lambda, weight of correctness in blends", SHARE)
+    reliability_draws: int = setting(
+        0,
+        "draws of the stored timing errors that tell how much of a group's spread is noise; advantages shrink by it; "
+        "0: none",
+        (lambda value: value == 0 or value > 1, "0, or at least 2"),
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,12 +41,49 @@ class DegenerateSettings:
     least_correlation: float = setting(0.1, "raw quality-correlation below which an environment is unordered", SHARE)
 
 
+RANKED_AND_LIMITED = ("qar_ranked", "qp_ranked", "absolute_timeout")
+SHARES = (lambda values: len(values) > 0 and all(0 < value < 1 for value in values), "shares between 0 and 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class UncertaintySettings:
+    """The study of rewards that know how uncertain seconds are."""
+
+    families: tuple[str, ...] = setting(
+        RANKED_AND_LIMITED,
+        "environments whose gate is studied",
+        (
+            lambda names: len(names) > 0 and set(names) <= set(RANKED_AND_LIMITED),
+            f"some of {', '.join(RANKED_AND_LIMITED)}",
+        ),
+    )
+    noises: tuple[float, ...] = setting((0.01, 0.03, 0.1, 0.3), "standard deviations of a single run", SHARES)
+    repeats: tuple[int, ...] = setting(
+        (1, 5), "runs of a program on each test", (lambda values: values and min(values) > 0, "positive numbers")
+    )
+    gaps: tuple[float, ...] = setting(
+        (0.02, 0.05, 0.1, 0.2), "how much faster than the gate, or slower, natural logarithm of the ratio", SHARES
+    )
+    spreads: tuple[float, ...] = setting(
+        (0.01, 0.05, 0.3), "deviations of the logarithm of seconds within a group of rollouts", SHARES
+    )
+    measurements: int = setting(200, "of each program under each clock", (lambda v: v > 1, "at least 2"))
+    draws: int = setting(32, "redrawn measurements of each", (lambda v: v > 1, "at least 2"))
+
+
 @dataclasses.dataclass(frozen=True)
 class SimulatorSettings:
     """All settings of the simulator's job."""
 
+    study: str = setting(
+        "environments",
+        "what to simulate: all environments, rewards under an uncertain clock, or which metric noise spares (App. A)",
+        one_of("environments", "uncertainty", "noise"),
+    )
     seed: int = setting(0, "the one seed of problems and schedule", NOT_NEGATIVE)
     problems: ProblemSettings = section(ProblemSettings)
     schedule: ScheduleSettings = section(ScheduleSettings)
     degenerate: DegenerateSettings = section(DegenerateSettings)
+    uncertainty: UncertaintySettings = section(UncertaintySettings)
+    trials: int = setting(2000, "pairs at each point of the noise study", POSITIVE)
     online_scores: str = setting("", "CSV of online runs (label, configuration, p...); empty: the paper's 20 runs")

@@ -9,6 +9,7 @@ import pytest
 from optimrl_jax import environment
 from optimrl_jax.arrays import Execution, References, Status, Tests
 from optimrl_jax.environment import confidence
+from optimrl_jax.environment.calibration import calibrated
 
 DRAWS = 400
 TESTS = Tests(np.full(4, 2, np.int32), np.ones(4, np.int32), np.arange(4) < 1)
@@ -74,3 +75,54 @@ def test_a_status_survives_redrawing():
     _, redrawn = confidence.redraw(references, execution, jax.random.key(1))
     np.testing.assert_array_equal(redrawn.status, execution.status)
     np.testing.assert_array_equal(redrawn.duration_s, execution.duration_s)
+
+
+def test_the_scale_of_deviations_narrows_what_is_drawn():
+    """A tenth of the deviation: 0.95 s against 1.0 s is 0.05 / (0.1 * 0.138) = 3.6 deviations away."""
+    wide = judged(0.95, reference_s=1.0, std_s=0.1)
+    narrow = judged(0.95, reference_s=1.0, std_s=0.1, noise_scale=0.1)
+    assert float(wide.g) < 0.75
+    assert float(narrow.g) > 0.99
+
+
+def test_the_noise_of_a_test_is_its_mean_variance_over_the_spread_of_its_references():
+    """References at 1 and 3 s: spread 1 + 1; deviations of 0.5 and 0.5 s: 0.25 + 0.25. A timeout does not count."""
+    references = References(
+        np.array([[1.0, 3.0, 10.0], [2.0, 2.0, 2.0], [1.0, 10.0, 10.0]], np.float32),
+        np.array([[0.5, 0.5, 9.0], [0.1, 0.1, 0.1], [0.5, 0.5, 0.5]], np.float32),
+        np.ones((3, 3), bool),
+    )
+    np.testing.assert_allclose(confidence.noise_share(references), [0.25, 1.0, 0.0])
+    np.testing.assert_allclose(confidence.noise_share(references._replace(std_s=np.zeros((3, 3)))), 0.0)
+
+
+def two_tests(candidate_s, **numbers):
+    """Two references at 1 and 3 s; on the second test they differ by less than their deviation."""
+    tests = Tests(np.full(2, 2), np.ones(2, np.int32), np.ones(2, bool))
+    references = References(
+        np.array([[1.0, 3.0], [2.0, 2.01]], np.float32), np.full((2, 2), 0.1, np.float32), np.ones((2, 2), bool)
+    )
+    seconds = np.array([candidate_s], np.float32)
+    execution = Execution(np.zeros((1, 2), np.int32), seconds)
+    return environment.judge(environment.build(**numbers), tests, references, execution)
+
+
+def test_tests_that_are_mostly_noise_are_dropped_where_the_setting_says_so():
+    """Fastest on the first test, slowest on the second: a mean of 0.5, or 0 without the second."""
+    plain = two_tests([0.5, 2.5], family="qar_ranked", threshold=0.3)
+    kept = two_tests([0.5, 2.5], family="qar_ranked", threshold=0.3, most_noise=0.5)
+    assert (float(plain.q[0]), float(kept.q[0])) == (0.5, 0.0)
+    assert (float(plain.g[0]), float(kept.g[0])) == (0.0, 1.0)
+
+
+def test_a_margin_lengthens_limits_by_the_deviation_of_the_test():
+    """The second test's coefficient of variation is 0.2 / 4.01: two deviations move 2.05 s to 2.25 s."""
+    late = {"family": "absolute_timeout", "limit": 2.05, "tolerance": 0.0}
+    assert float(two_tests([0.5, 2.2], **late).g[0]) == 0.0
+    assert float(two_tests([0.5, 2.2], **late, limit_margin=2.0).g[0]) == 1.0
+    assert float(two_tests([0.5, 2.3], **late, limit_margin=2.0).g[0]) == 0.0
+
+
+def test_the_calibration_brings_deviations_to_the_same_clock():
+    references = References(np.ones((1, 2), np.float32), np.full((1, 2), 0.1, np.float32), np.ones((1, 2), bool))
+    np.testing.assert_allclose(calibrated(references, alpha=2.0, beta_s=0.5).std_s, 0.2)

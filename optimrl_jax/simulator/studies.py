@@ -1,0 +1,139 @@
+"""Edge: the studies beside the sweep: rewards under an uncertain clock, and the noise study of the paper's App. A.
+
+`python -m optimrl_jax.simulate --config=configs/simulator.py:uncertainty --workdir=W`, and `:noise`. Each writes its
+tables (Parquet), figures (PNG) and `summary.json`.
+"""
+
+import dataclasses
+import itertools
+import pathlib
+import time
+import typing
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from optimrl_jax.jobs import files
+from optimrl_jax.jobs.checked_fields import thaw
+from optimrl_jax.jobs.progress import JobProgress
+from optimrl_jax.simulator import noise_plots, report, uncertainty, uncertainty_plots
+from optimrl_jax.simulator.settings import SimulatorSettings
+
+DPI = 130
+
+
+def study_uncertainty(workdir: pathlib.Path, settings: SimulatorSettings) -> None:
+    """Write bias, deviation and order of plain and confidence-aware rewards, and the reliability of groups.
+
+    Args:
+      workdir: an existing directory.
+      settings: `uncertainty` and the seed.
+    """
+    started_s = time.monotonic()
+    chosen = settings.uncertainty
+    clocks = [
+        uncertainty.Clock(noise, runs, kind)
+        for kind, noise, runs in itertools.product(uncertainty.KINDS, chosen.noises, chosen.repeats)
+    ]
+    common = {"draws": chosen.draws, "seed": settings.seed}
+    with JobProgress("clock", len(clocks) * len(chosen.families)) as progress:
+        effects = uncertainty.study(
+            clocks,
+            gaps=chosen.gaps,
+            measurements=chosen.measurements,
+            families=chosen.families,
+            on_point=lambda done: progress.advance_to(done),
+            **common,
+        )
+    single = [clock for clock in clocks if clock.repeats == min(chosen.repeats)]
+    found = uncertainty.reliability_study(single, spreads=chosen.spreads, groups=chosen.measurements, **common)
+    _write_rows(workdir / "uncertainty.parquet", [dataclasses.asdict(effect) for effect in effects])
+    _write_rows(workdir / "reliability.parquet", [one._asdict() for one in found])
+    noise = sorted(chosen.noises)[len(chosen.noises) // 2]
+    gap = sorted(chosen.gaps)[len(chosen.gaps) // 3]
+    many = {"measurements": chosen.measurements}
+    figures = {
+        "gates": uncertainty_plots.gate_figure(effects, noise=noise, **many),
+        "order": uncertainty_plots.order_figure(effects, gap=gap, **many),
+        "reliability": uncertainty_plots.reliability_figure(found, groups=chosen.measurements),
+    }
+    _write_figures(workdir, figures)
+    report.print_tables(effect_table(effects, noise=noise), _reliability_table(found))
+    rows = [dataclasses.asdict(effect) for effect in effects if effect.signal == "gate" and effect.gap == gap]
+    reliable = [one._asdict() for one in found]
+    _summarize(workdir, settings, {"gates": rows, "reliability": reliable}, started_s=started_s)
+
+
+def study_noise(workdir: pathlib.Path, settings: SimulatorSettings) -> None:
+    """Write the figures of the noise study: thresholds, number of tests, size of the noise (Figures 10 to 12).
+
+    Args:
+      workdir: an existing directory.
+      settings: `trials` and the seed.
+    """
+    started_s = time.monotonic()
+    drawn = {"trials": settings.trials, "seed": settings.seed}
+    figures = {
+        "noise_thresholds": noise_plots.threshold_figure(**drawn),
+        "noise_tests": noise_plots.tests_figure(**drawn),
+        "noise_magnitudes": noise_plots.magnitude_figure(**drawn),
+    }
+    _write_figures(workdir, figures)
+    _summarize(workdir, settings, {}, started_s=started_s)
+
+
+def effect_table(effects: Sequence[uncertainty.Effect], *, noise: float) -> Table:
+    """Tabulate the gate's bias, deviation and order under one noise, errors of every run its own.
+
+    Args:
+      effects: of the study.
+      noise: the one to show.
+    """
+    table = Table(
+        title=f"gates under {noise:.0%} noise: bias, deviation, misordered; x: plain rollouts that say as much"
+    )
+    for name in ("family", "runs", "gap", *uncertainty.WAYS):
+        table.add_column(name, justify="left" if name == "family" else "right")
+    shown = [e for e in effects if (e.signal, e.kind, e.noise) == ("gate", uncertainty.KINDS[0], noise) and e.gap > 0]
+    for (family, runs, gap), members in itertools.groupby(
+        sorted(shown, key=lambda e: (e.family, e.repeats, e.gap)), key=lambda e: (e.family, e.repeats, e.gap)
+    ):
+        of_way = {effect.way: effect for effect in members}
+        table.add_row(family, str(runs), f"{gap:.0%}", *(_cell(of_way[way]) for way in uncertainty.WAYS))
+    return table
+
+
+def _cell(effect: uncertainty.Effect) -> str:
+    times = f"{effect.efficiency:.1f}x" if np.isfinite(effect.efficiency) else "-"
+    return f"{effect.bias:+.2f} {effect.std:.2f} {effect.misordered:4.0%} {times}"
+
+
+def _reliability_table(found: Sequence[uncertainty.Reliability]) -> Table:
+    table = Table(title="reliability of groups: share of the spread of rewards that is not noise")
+    for name in uncertainty.Reliability._fields:
+        table.add_column(name, justify="left" if name == "kind" else "right")
+    for one in found:
+        table.add_row(one.kind, f"{one.noise:.0%}", f"{one.spread:.0%}", f"{one.estimated:.2f}", f"{one.true:.2f}")
+    return table
+
+
+def _write_rows(path: pathlib.Path, rows: list[dict[str, typing.Any]]) -> None:
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def _write_figures(workdir: pathlib.Path, figures: dict[str, Figure]) -> None:
+    for name, figure in figures.items():
+        figure.savefig(workdir / f"{name}.png", dpi=DPI)
+
+
+def _summarize(
+    workdir: pathlib.Path, settings: SimulatorSettings, found: dict[str, typing.Any], *, started_s: float
+) -> None:
+    wall_s = time.monotonic() - started_s
+    summary = {"study": settings.study} | found | {"settings": thaw(settings), "wall_s": wall_s}
+    files.write_json(workdir / "summary.json", summary)
+    print(f"wrote tables, figures and summary.json of the study {settings.study!r} to {workdir} in {wall_s:.1f} s")
