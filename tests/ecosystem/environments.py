@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -63,14 +63,20 @@ def _install(directory: pathlib.Path, packages: Sequence[str]) -> str:
     return ""
 
 
-def run_script(python: pathlib.Path, script: pathlib.Path, *arguments: str, limit_s: float = 600) -> str:
+def run_script(
+    python: pathlib.Path,
+    script: pathlib.Path,
+    *arguments: str,
+    variables: Mapping[str, str] | None = None,
+    limit_s: float = 600,
+) -> str:
     """Run a script of this folder in an environment of its own and return what it printed; fail with its errors."""
     # Nothing of this repository is importable there: what it reads is what we wrote on disk or answer over HTTP.
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    variables |= {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    own |= {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false", **(variables or {})}
     done = subprocess.run(
         [str(python), str(script), *arguments],
-        capture_output=True, text=True, timeout=limit_s, check=False, env=variables, cwd=script.parent,
+        capture_output=True, text=True, timeout=limit_s, check=False, env=own, cwd=script.parent,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout

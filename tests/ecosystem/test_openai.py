@@ -2,17 +2,11 @@
 
 import json
 import pathlib
-import threading
-import time
 
 import pytest
-import uvicorn
 
-from optimrl_jax.serving import api
-from optimrl_jax.serving.engine import Engine
 from tests.ecosystem.environments import python_with, run_script
-from tests.optimrl_jax.grpo.stored import DATA as SMALL
-from tests.optimrl_jax.grpo.stored import POLICY
+from tests.optimrl_jax.serving.served import served
 
 SCRIPT = pathlib.Path(__file__).parent / "ask_endpoint.py"
 
@@ -20,19 +14,8 @@ SCRIPT = pathlib.Path(__file__).parent / "ask_endpoint.py"
 @pytest.fixture(scope="module")
 def answer():
     python = python_with("openai", "openai")
-    engine = Engine(POLICY, SMALL, rows=4)
-    server = uvicorn.Server(
-        uvicorn.Config(api.create_policy_app(engine, name="tiny", key="k"), port=0, log_level="error")
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
-    yield json.loads(run_script(python, SCRIPT, url, "k", "tiny"))
-    server.should_exit = True
-    thread.join()
-    engine.close()
+    with served(key="k") as url:
+        yield json.loads(run_script(python, SCRIPT, url, "k", "tiny"))
 
 
 def test_whole_streamed_and_parted_requests_have_one_answer(answer):

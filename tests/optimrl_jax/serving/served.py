@@ -13,9 +13,9 @@ from tests.optimrl_jax.grpo.stored import DATA, POLICY
 
 
 @contextlib.contextmanager
-def served(policy=POLICY):
-    engine = Engine(policy, DATA, rows=4)
-    app = api.create_policy_app(engine, name="tiny", weights=WeightReceiver(engine))
+def served(policy=POLICY, *, data=DATA, key=""):
+    engine = Engine(policy, data, rows=4)
+    app = api.create_policy_app(engine, name="tiny", key=key, weights=WeightReceiver(engine))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
