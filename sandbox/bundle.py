@@ -4,14 +4,15 @@ Backends start `command` in ENVIRONMENT, in a container or beside one; nothing o
 the image. This module starts nothing itself.
 """
 
+import ast
 import functools
+import io
 import pathlib
+import tokenize
 
 FOLDER = pathlib.Path(__file__).parent
-# In the order in which they import each other. The text is a single argument of a command, and Linux takes at most
-# 128 KiB in one (MAX_ARG_STRLEN): their comments and docstrings count too.
+# In the order in which they import each other.
 MODULES = (
-    "inside.wire",
     "inside.clocks",
     "inside.speed",
     "inside.counter",
@@ -25,6 +26,7 @@ MODULES = (
     "inside.zygote",
     "inside.spawner",
     "inside.held",
+    "inside.interactive",
     "runner",
 )
 
@@ -73,6 +75,26 @@ def command(python: str, *arguments: str) -> list[str]:
 
 @functools.cache
 def text() -> str:
-    """Return the program text: all MODULES as string literals, and a loader that leaves no trace in `sys.modules`."""
-    sources = {f"sandbox.{name}": (FOLDER / f"{name.replace('.', '/')}.py").read_text() for name in MODULES}
+    """Return the program text: all MODULES as string literals, and a loader that leaves no trace in `sys.modules`.
+
+    It is a single argument of a command, of which Linux takes at most 128 KiB (MAX_ARG_STRLEN): docstrings and comments
+    stay behind. Lines keep their numbers.
+    """
+    sources = {f"sandbox.{name}": _bare((FOLDER / f"{name.replace('.', '/')}.py").read_text()) for name in MODULES}
     return _LOADER.format(sources=sources)
+
+
+def _bare(source: str) -> str:
+    """Remove docstrings and lines of comments from a module's text, but not the lines."""
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
+            lines[token.start[0] - 1] = ""
+    for node in ast.walk(ast.parse(source)):
+        holds_docstring = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
+        if holds_docstring:
+            text = node.body[0]
+            lines[text.lineno - 1 : text.end_lineno] = [" " * text.col_offset + "pass"] + [""] * (
+                (text.end_lineno or text.lineno) - text.lineno
+            )
+    return "\n".join(lines)

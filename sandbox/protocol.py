@@ -9,21 +9,27 @@ import enum
 import functools
 import hashlib
 import math
-import re
 import typing
-from collections.abc import Sequence
 
 from sandbox.messages import InvalidRequestError, conform_fields, from_dict, from_json, parse_json, require, to_json
+from sandbox.suite import (
+    MEBIBYTE,
+    MOST_SECONDS,
+    SERVICE_CAP_S,
+    Call,
+    Interactor,
+    JudgeProgram,
+    Limits,
+    ProblemPrograms,
+    Suite,
+    limits_of_run,
+    require_files,
+    suite_judged_by,
+)
 
-MEBIBYTE = 1 << 20
-SERVICE_CAP_S = 10.0
 Z_95 = 1.96
-MOST_SECONDS = 600
 MOST_REPEATS = 100
-MOST_FILES = 100
 PYTHONS = ("python3", "python3_fresh", "pypy3")
-CONVENTIONS = ("testlib", "kattis")
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 # Environment variable that holds the token of a service, for the server and for its clients.
 TOKEN_VARIABLE = "OPTIMRL_SANDBOX_TOKEN"
 # Environment variable that names a file of certificate authorities, by which clients know servers over https.
@@ -45,151 +51,6 @@ class Verdict(enum.StrEnum):
     OUTPUT_LIMIT = "output_limit"
     PROCESS_LIMIT = "process_limit"
     SANDBOX_FAULT = "sandbox_fault"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
-    """What one run of a program may use. The paper allows 1 GB and 10 s (App. C.1).
-
-    Attributes:
-      wall_s: wall-clock seconds, in (0, 600].
-      memory_bytes: memory of all its processes together, from 16 MiB.
-      output_bytes: standard output, from 1.
-      processes: processes and threads at the same time, from 1.
-      file_bytes: size of the largest file that it writes; values below `output_bytes` have no effect, because the
-        kernel knows one limit for both.
-      cpu_s: user plus system seconds of all its processes, in (0, 600]; None leaves it to the wall limit.
-
-    Raises:
-      InvalidRequestError: a limit is out of its range.
-    """
-
-    wall_s: float = SERVICE_CAP_S
-    memory_bytes: int = 1024 * MEBIBYTE
-    output_bytes: int = 16 * MEBIBYTE
-    processes: int = 64
-    file_bytes: int = 64 * MEBIBYTE
-    cpu_s: float | None = None
-
-    def __post_init__(self) -> None:
-        conform_fields(self, path="limits.")
-        is_bound = self.cpu_s is None or 0 < self.cpu_s <= MOST_SECONDS
-        require(is_bound, "limits.cpu_s", self.cpu_s, f"0 < seconds <= {MOST_SECONDS}, or null for the wall limit")
-        is_bound = 0 < self.wall_s <= MOST_SECONDS
-        require(is_bound, "limits.wall_s", self.wall_s, f"0 < seconds <= {MOST_SECONDS}")
-        for field, low, high in (
-            ("memory_bytes", 16 * MEBIBYTE, 1 << 40),
-            ("output_bytes", 1, 1 << 32),
-            ("processes", 1, 1 << 16),
-            ("file_bytes", 0, 1 << 40),
-        ):
-            value = getattr(self, field)
-            require(low <= value <= high, f"limits.{field}", value, f"a whole number in [{low}, {high}]")
-
-
-@dataclasses.dataclass(frozen=True)
-class JudgeProgram:
-    """A problem's own program that judges outputs; it runs in the sandbox, in a container of its own.
-
-    Attributes:
-      program: its source code.
-      language: a name of `sandbox.inside.languages.LANGUAGES`.
-      convention: `testlib` (called as `judge input output answer`; exits with 0 for right, 1, 2, 4 or 8 for wrong) or
-        `kattis` (called as `judge input answer feedback/ < output`; 42 for right, 43 for wrong). Any other end is the
-        problem's fault.
-      arguments: further arguments of its command line.
-      files: its further files by name.
-      limits: what one run of it may use.
-
-    Raises:
-      InvalidRequestError: a field is of a wrong type or none of its choices.
-    """
-
-    program: str
-    language: str = "cpp"
-    convention: str = "testlib"
-    arguments: tuple[str, ...] = ()
-    files: dict[str, str] = dataclasses.field(default_factory=dict)
-    limits: Limits = Limits()
-
-    def __post_init__(self) -> None:
-        conform_fields(self, path="suite.judge.")
-        require_files(self.files, "suite.judge.files")
-        expected = f"one of {', '.join(CONVENTIONS)}"
-        require(self.convention in CONVENTIONS, "suite.judge.convention", self.convention, expected)
-
-
-@dataclasses.dataclass(frozen=True)
-class Call:
-    """How tests call a function of a Python program, in place of reading input and printing.
-
-    Attributes:
-      entry_point: an expression that names what is called, such as `add` or `Solution().add`.
-      tolerance: by how much floats may differ, absolutely or relatively.
-    """
-
-    entry_point: str
-    tolerance: float = 0.0
-
-    def __post_init__(self) -> None:
-        conform_fields(self, path="suite.call.")
-        require(self.entry_point != "", "suite.call.entry_point", self.entry_point, "the name of what is called")
-        require(0 <= self.tolerance < 1, "suite.call.tolerance", self.tolerance, "a number in [0, 1)")
-
-
-@dataclasses.dataclass(frozen=True)
-class Suite:
-    """The tests of one problem, at least one. Expected outputs stay with the pool and never enter a container.
-
-    Attributes:
-      inputs: standard input of each of the k tests.
-      expected: the k outputs to expect; None where no output is known yet (a generator's run, a consensus run): there
-        every run that exits cleanly is a success.
-      checker: name of the comparison of outputs, see `sandbox.timing.checkers.checker_named`.
-      judge: a program that judges outputs in place of a comparison; the only one whose container sees what is expected.
-        None for none.
-      call: makes the inputs JSON lists of arguments and the outputs JSON values; None for plain input and output.
-
-    Raises:
-      InvalidRequestError: no test, uneven lengths, or a field of a wrong type.
-    """
-
-    inputs: tuple[str, ...]
-    expected: tuple[str | None, ...]
-    checker: str = "lines"
-    judge: JudgeProgram | None = None
-    call: Call | None = None
-
-    def __post_init__(self) -> None:
-        conform_fields(self, path="suite.")
-        require(len(self.inputs) > 0, "suite.inputs", self.inputs, "at least one test")
-        require(
-            len(self.inputs) == len(self.expected),
-            "suite.expected",
-            f"{len(self.expected)} outputs",
-            f"one for each of the {len(self.inputs)} inputs (null where unknown)",
-        )
-
-    @functools.cached_property
-    def sha256(self) -> str:
-        """Content address under which a suite is uploaded once, as 64 hexadecimal digits."""
-        return hashlib.sha256(to_json(self).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def suite_judged_by(checker: str, *, inputs: Sequence[str], expected: Sequence[str | None]) -> Suite:
-    """Make a suite whose outputs are judged as one text says, which a dataset can store.
-
-    Args:
-      checker: the name of a comparison, or a JudgeProgram as JSON; only the latter begins with a brace.
-      inputs: standard input of each of the k tests.
-      expected: the k outputs to expect; None where no output is known yet.
-
-    Raises:
-      InvalidRequestError: the JSON is no JudgeProgram, or there is no test.
-    """
-    if not checker.startswith("{"):
-        return Suite(tuple(inputs), tuple(expected), checker=checker)
-    return Suite(tuple(inputs), tuple(expected), judge=from_json(JudgeProgram, checker))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,18 +130,6 @@ class RunRequest:
     def _own_limits(self) -> dict[int, Limits | None]:
         own = self.test_limits or ()
         return dict(zip(range(len(own)) if self.tests is None else self.tests, own, strict=True)) if own else {}
-
-
-def require_files(files: dict[str, str], field: str) -> None:
-    """Check the names of a program's further files: no folders, and nothing that the program's own file is called.
-
-    Raises:
-      InvalidRequestError: a name is another, or there are too many files.
-    """
-    require(len(files) <= MOST_FILES, field, len(files), f"at most {MOST_FILES} files")
-    for name in files:
-        is_free = _FILE_NAME.fullmatch(name) is not None and name.partition(".")[0] != "program"
-        require(is_free, field, name, "names of letters, digits, _, - and dots, none of them program.*")
 
 
 def require_fit(request: RunRequest, suite: Suite) -> None:
@@ -376,7 +225,7 @@ class RunResult:
 
 
 __all__ = [
-    "CA_VARIABLE", "TOKEN_VARIABLE", "Call", "InvalidRequestError", "JudgeProgram", "Limits", "RunRequest", "RunResult",
-    "Suite", "TestResult", "Verdict", "from_dict", "from_json", "parse_json", "require", "require_fit",
-    "suite_judged_by", "to_json",
+    "CA_VARIABLE", "MEBIBYTE", "MOST_SECONDS", "SERVICE_CAP_S", "TOKEN_VARIABLE", "Call", "Interactor",
+    "InvalidRequestError", "JudgeProgram", "Limits", "ProblemPrograms", "RunRequest", "RunResult", "Suite", "TestResult", "Verdict",
+    "from_dict", "from_json", "limits_of_run", "parse_json", "require", "require_fit", "suite_judged_by", "to_json",
 ]  # fmt: skip

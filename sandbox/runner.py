@@ -3,7 +3,8 @@
 Uses the standard library alone, so that `sandbox.bundle` can send it as text to any interpreter of an image, and little
 of it: every forked process pays for what this one holds. Speaks length-prefixed JSON on its standard input and output:
 `program` compiles, `input` stores one test's input in a private file, `run` runs the compiled program on it, `forget`
-deletes the stored inputs. It never sees an expected output and never decides a verdict that needs one.
+deletes the stored inputs; `interactor` compiles the program that others talk to, `converse` lets them talk. Only
+interactors see an expected output here, in a world of their own. It never decides a verdict.
 
 Theory of operation. From the outside to the inside:
 
@@ -43,14 +44,31 @@ directories which belong to everyone outside a container: with `--uid` it insist
 
 import binascii
 import gc
+import json
 import os
+import struct
 import sys
 import typing
 from typing import BinaryIO
 
-from sandbox.inside import containment, groups, held, inputs, kernel, python, spawner, speed, wire, zygote
+from sandbox.inside import (
+    containment,
+    groups,
+    held,
+    inputs,
+    interactive,
+    kernel,
+    languages,
+    python,
+    spawner,
+    speed,
+    zygote,
+)
 
 FIRST_PROCESS = 1
+HEADER = struct.Struct(">I")
+# What is added to the number of a program's user for that of the interactor: more than there are workers and judges.
+INTERACTOR_UIDS = 4096
 # Where the streams of requests and answers lie while the interpreter's own are plain files.
 CONTROL_IN, CONTROL_OUT = 248, 249
 
@@ -103,6 +121,28 @@ def _restart_on_files() -> None:
     kernel.restart(sys.orig_argv)
 
 
+def receive(source: BinaryIO) -> dict | None:
+    """Read one message: four bytes of length, big-endian, then that much JSON; None at the end of the stream."""
+    head = _exactly(source, HEADER.size)
+    return json.loads(_exactly(source, *HEADER.unpack(head))) if len(head) == HEADER.size else None
+
+
+def _exactly(source: BinaryIO, size: int) -> bytes:
+    """Read `size` bytes, or what there is before the end of the stream."""
+    parts = []
+    while size and (part := source.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def send(target: BinaryIO, message: dict) -> None:
+    """Write one message in the form that `receive` reads, and flush it."""
+    body = json.dumps(message).encode()
+    target.write(HEADER.pack(len(body)) + body)
+    target.flush()
+
+
 def require_container(uid: int | None) -> None:
     """Refuse to run where cleaning would empty directories that, outside a container, belong to everyone.
 
@@ -141,14 +181,12 @@ class Runner:
         if uid is None:
             kernel.adopt_orphans()
         self._inputs = inputs.Inputs(directory)
-        group = groups.open_group() if uid is not None else None
-        scratch = "/tmp" if uid is not None else os.path.join(directory, "scratch")
-        program = "/program" if uid is not None else os.path.join(directory, "program")
-        home = zygote.Home(scratch, program, uid, group, is_isolated)
+        homes = _homes(directory, uid, is_isolated=is_isolated)
         # Before the first request, and with nothing left to collect: a zygote has what this process holds now.
         gc.collect()
         gc.freeze()
-        self._program = held.Holder(home, spawner.Spawner(home))
+        forks = spawner.Spawner(*homes)
+        self._program, self._interactor = (held.Holder(home, forks) for home in homes)
         self._probe_s = 0.0
         self._speed = speed.SpeedLog()
         self._conditions = {
@@ -159,7 +197,9 @@ class Runner:
             "input": self._inputs.store,
             "forget": self._inputs.forget,
             "program": self._prepare,
+            "interactor": self._interactor.prepare,
             "run": self._run,
+            "converse": self._run,
         }
 
     def serve(self, source: BinaryIO, target: BinaryIO) -> None:
@@ -171,19 +211,19 @@ class Runner:
         """
         self._program.control = source.fileno()
         while (request := self._next(source)) is not None:
-            wire.send(target, self.answers[request["do"]](request))
+            send(target, self.answers[request["do"]](request))
 
     def _next(self, source: BinaryIO) -> dict | None:
         """Wait for the next request, and look at the speed of this core meanwhile."""
         self._speed.probe_until_readable(source.fileno())
-        return wire.receive(source)
+        return receive(source)
 
     def _prepare(self, request: dict) -> dict:
         """Hold another program; answer with what `Holder.prepare` says and the conditions of measurement."""
         return self._conditions | self._program.prepare(request)
 
     def _run(self, request: dict) -> dict:
-        """Run the current program on one stored input and report what `Holder.execute` measured.
+        """Run the current program on one stored input and report what `Holder.execute` measured, or `converse`.
 
         The report also holds `output` (base64), `instructions` (None where they cannot be counted), `probe_s`, the
         faster of the probes before and after (0 where the request wants none), and `speeds`, all probes since the last
@@ -197,8 +237,9 @@ class Runner:
         try:
             report, output = self._execute(request)
         finally:
-            if not program.home.is_isolated:
-                program.clean()
+            for holder in (program, self._interactor):
+                if not holder.home.is_isolated:
+                    holder.clean()
         report["output"] = binascii.b2a_base64(output, newline=False).decode()
         now = program.instructions()
         report["instructions"] = None if counted is None or now is None else now - counted
@@ -208,16 +249,36 @@ class Runner:
         return report | {"probe_s": min(before_s, self._probe_s), "speeds": self._speed.collect()}
 
     def _execute(self, request: dict) -> tuple[dict, bytes]:
-        """Run the current program on one stored input; return report and output."""
+        """Run the current program on one stored input, or let it talk to the interactor; return report and output."""
+        is_alone = request["do"] == "run"
         kills = self._program.bounds.kills
-        source = self._inputs.open_copy(request)
+        source = self._inputs.open_copy(request, is_sealed=is_alone)
         try:
-            return self._program.execute(source, request["limits"])
+            if is_alone:
+                return self._program.execute(source, request["limits"])
+            report, output = interactive.converse(self._program, self._interactor, request, files=source)
+            written = os.pread(source, int(request["interactor_limits"]["output_bytes"]), 0)
+            report["interactor"]["output"] = binascii.b2a_base64(written, newline=False).decode()
+            return report, output
         except zygote.Lost:
-            if self._program.bounds.kills == kills:
+            if not is_alone or self._program.bounds.kills == kills:
                 raise
             # Memory that no process holds (files, pipes) can make the kernel kill a bystander of the program.
             self._program.prepare_again()
             return dict(held.OUT_OF_MEMORY), b""
         finally:
             os.close(source)
+
+
+def _homes(directory: str, uid: int | None, *, is_isolated: bool) -> tuple[zygote.Home, zygote.Home]:
+    """Say where programs under test run and where interactors do, which have a world of their own wherever they can."""
+    if uid is None:
+        tested, partner = (os.path.join(directory, name) for name in ("tested", languages.INTERACTOR))
+        return (
+            zygote.Home(f"{tested}/scratch", f"{tested}/program", None),
+            zygote.Home(f"{partner}/scratch", f"{partner}/program", None),
+        )
+    return (
+        zygote.Home("/tmp", "/program", uid, groups.open_group(groups.RUNS), is_isolated),
+        zygote.Home("/tmp", "/interactor", uid + INTERACTOR_UIDS, groups.open_group(groups.INTERACTORS), True),
+    )

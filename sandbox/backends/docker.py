@@ -49,6 +49,7 @@ INPUT_BYTES = 256 << 20
 WRITABLE = {
     "/inputs": f"size={INPUT_BYTES},mode=0700,noatime",
     "/program": "size=32m,mode=0755,nr_inodes=1024",
+    "/interactor": "size=32m,mode=0755,nr_inodes=1024",
     "/tmp": "size=64m,mode=1777,nr_inodes=8192",
     "/dev/shm": "size=64m,mode=1777,nr_inodes=8192",
 }

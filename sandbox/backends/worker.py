@@ -7,15 +7,14 @@ worker never retries and never judges: `service.pool` decides what follows a los
 import base64
 import collections
 import contextlib
-import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from sandbox import protocol
-from sandbox.inside import containment, held, languages, wire
-from sandbox.timing import restlessness
+from sandbox import protocol, runner
+from sandbox.inside import containment, held, languages
+from sandbox.timing import conventions, interactive, restlessness
 
 # How long a runner may take beyond the longest possible run before it counts as lost.
 GRACE_S = 30.0
@@ -31,13 +30,6 @@ ANY_S = 1e6
 
 class WorkerLost(RuntimeError):
     """The runner went away in the middle of a request, stopped answering, or never started."""
-
-
-# The first arguments of a program that judges outputs, which it may read as files; `output` is its standard input too.
-CONVENTION_FILES = {
-    "testlib": languages.JUDGED_FILES,
-    "kattis": (languages.JUDGED_FILES[0], languages.JUDGED_FILES[2], f"{languages.FEEDBACK}/"),
-}
 
 
 class RunAbandoned(RuntimeError):
@@ -98,6 +90,7 @@ class SandboxWorker:
         self._held: set[tuple[str, int]] = set()
         self._held_bytes = 0
         self._program: tuple[tuple[object, ...], str | None] | None = None
+        self._interactor: protocol.JudgeProgram | None = None
         self.run_count = 0
         self.history = restlessness.SpeedHistory()
         self._waits = collections.deque[tuple[float, float]](maxlen=RECENT_RUNS)
@@ -197,7 +190,7 @@ class SandboxWorker:
           `wall_s` (the program's own seconds, see `clocks.program_s`), `cpu_s`, `peak_memory_bytes`, `output_bytes`,
           `output` (bytes, cut one beyond the limit), `errors` (the end of standard error), `instructions` (None where
           they are not counted), `at_s` (when it began), `waited_s` (how long others kept it from its core) and
-          `probe_s` (0 without probes).
+          `probe_s` (0 without probes). After a conversation `interactor` holds the same of the interactor.
 
         Raises:
           InvalidRequestError: the inputs do not fit into the runner's file system.
@@ -205,8 +198,14 @@ class SandboxWorker:
           WorkerLost: the runner died or did not answer in time.
           RunAbandoned: `abandon` was called.
         """
-        calm_s = min(self.history.calm_s, ANY_S)
-        request = {"do": "run", "suite": suite.sha256, "probes": probes, "calm_s": calm_s}
+        request = {"do": "run", "probes": probes, "calm_s": min(self.history.calm_s, ANY_S)}
+        partner_s = 0.0
+        if suite.interactor:
+            self._hold_interactor(suite.interactor)
+            request |= interactive.conversation_of(suite.interactor)
+            partner_s = suite.interactor.limits.wall_s
+            suite = interactive.packed_suite(suite)
+        request["suite"] = suite.sha256
         for group in _groups(suite, tests):
             self._hold(suite, group)
             on_their_way, reports = 0, iter(group)
@@ -214,15 +213,19 @@ class SandboxWorker:
                 for test in group:
                     if self._is_abandoned.is_set():
                         raise RunAbandoned(f"worker {self.name}: nobody waits for this request any more")
-                    own = {"test": test, "limits": limits_of_run(limits(test)), "patience_s": patience_s(test)}
+                    own = {
+                        "test": test,
+                        "limits": protocol.limits_of_run(limits(test)),
+                        "patience_s": patience_s(test),
+                    }
                     self._send(request | own)
                     on_their_way += 1
                     if on_their_way == ahead:
                         on_their_way -= 1
-                        yield self._report(limits(next(reports)))
+                        yield self._report(limits(next(reports)), partner_s=partner_s)
                 while on_their_way:
                     on_their_way -= 1
-                    yield self._report(limits(next(reports)))
+                    yield self._report(limits(next(reports)), partner_s=partner_s)
             finally:
                 # Answers to runs that nobody listens to any more must not be taken for answers to later requests.
                 if on_their_way:
@@ -246,16 +249,30 @@ class SandboxWorker:
         """
         if self._judge is None:
             self._judge = SandboxWorker(f"{self.name}-judge", open_channel=self._open_judge)
-        named = CONVENTION_FILES[judge.convention]
-        arguments = (*named, *judge.arguments)
+        arguments = conventions.arguments_of(judge)
         error = self._judge.compile(judge.program, language=judge.language, files=judge.files, arguments=arguments)
         protocol.require(error is None, "suite.judge.program", judge.language, f"a program that compiles ({error})")
-        parts = [text.encode("utf-8", "surrogatepass") for text in (input_text, output, answer)]
-        packed = f"{' '.join(str(len(part)) for part in parts)}\n" + "".join((input_text, output, answer))
-        (report,) = self._judge.run(
-            protocol.Suite((packed,), (None,)), [0], limits=lambda _: judge.limits, probes=False
-        )
+        suite = protocol.Suite((conventions.packed(input_text, output, answer),), (None,))
+        (report,) = self._judge.run(suite, [0], limits=lambda _: judge.limits, probes=False)
         return report
+
+    def _hold_interactor(self, interactor: protocol.JudgeProgram) -> None:
+        """Make an interactor the current one, unless it is already."""
+        if self._interactor == interactor:
+            return
+        answer = self._ask(
+            {
+                "do": "interactor",
+                "text": interactor.program,
+                "language": interactor.language,
+                "files": interactor.files,
+                "arguments": conventions.arguments_of(interactor),
+                "role": languages.INTERACTOR,
+            }
+        )
+        error, field = answer["error"], "suite.interactor.program"
+        protocol.require(error is None, field, interactor.language, f"a program that compiles ({error})")
+        self._interactor = interactor
 
     def stop(self) -> None:
         """End the runner and whatever it is running; does nothing where none was started."""
@@ -264,7 +281,7 @@ class SandboxWorker:
         channel, self._channel = self._channel, None
         self._held.clear()
         self._held_bytes = 0
-        self._program = None
+        self._program = self._interactor = None
         self.run_count = 0
         if channel is not None:
             channel.close()
@@ -291,10 +308,12 @@ class SandboxWorker:
             )
         self._held_bytes += lacking_bytes
 
-    def _report(self, limits: protocol.Limits) -> Mapping[str, object]:
-        """Wait for the report of one run, at most as long as a run can last, and a grace."""
-        answer = self._receive("run", timeout_s=containment.MOST_EXTENSION * limits.wall_s + GRACE_S)
-        answer["output"] = base64.b64decode(answer["output"])
+    def _report(self, limits: protocol.Limits, *, partner_s: float) -> Mapping[str, object]:
+        """Wait for the report of one run, at most as long as it and its partner can last, and a grace."""
+        longest_s = containment.MOST_EXTENSION * 2 * (limits.wall_s + partner_s)
+        answer = self._receive("run", timeout_s=longest_s + GRACE_S)
+        for part in filter(None, (answer, answer.get("interactor"))):
+            part["output"] = base64.b64decode(part.get("output", ""))
         self.run_count += 1
         self.history = self.history.after(answer["speeds"])
         self._note_waits(answer["waited_s"], answer["wall_s"])
@@ -322,13 +341,13 @@ class SandboxWorker:
                 raise WorkerAbsent(f"worker {self.name} cannot be started: {error}") from error
         with self._losses(request["do"]):
             body = json.dumps(request).encode()
-            self._channel.send(wire.HEADER.pack(len(body)) + body)
+            self._channel.send(runner.HEADER.pack(len(body)) + body)
 
     def _receive(self, what: str, *, timeout_s: float) -> dict:
         with self._losses(what):
             if self._channel is None:
                 raise ConnectionError("the runner has ended")
-            (size,) = wire.HEADER.unpack(self._channel.receive(wire.HEADER.size, timeout_s=timeout_s))
+            (size,) = runner.HEADER.unpack(self._channel.receive(runner.HEADER.size, timeout_s=timeout_s))
             return json.loads(self._channel.receive(size, timeout_s=timeout_s))
 
     @contextlib.contextmanager
@@ -359,14 +378,3 @@ def _groups(suite: protocol.Suite, tests: Sequence[int]) -> Iterator[list[int]]:
 def _bytes_of(suite: protocol.Suite, tests: Sequence[int]) -> int:
     """Return how many bytes the inputs of these tests take, each counted once."""
     return sum(len(suite.inputs[test].encode("utf-8", "surrogatepass")) for test in set(tests))
-
-
-def limits_of_run(limits: protocol.Limits) -> dict[str, float | None]:
-    """Convert limits to the form that the runner takes.
-
-    Without a limit of its own, processor time may be as long as wall time.
-
-    Returns:
-      Every field of `Limits` by name, in the same units; `cpu_s` is never None.
-    """
-    return dataclasses.asdict(limits) | {"cpu_s": limits.wall_s if limits.cpu_s is None else limits.cpu_s}

@@ -181,11 +181,20 @@ class Child(Protocol):
     def is_over(self, *, timeout_s: float) -> bool: ...
 
 
+Given = Callable[[], float]
+
+
 class RunWatch:
     """Follows one run from its fork to its end, and ends it at a limit. Create it just before the fork."""
 
     def __init__(
-        self, zygote: Child, limits: dict, *, group: groups.ControlGroup | None, meter: groups.Meter | None
+        self,
+        zygote: Child,
+        limits: dict,
+        *,
+        group: groups.ControlGroup | None,
+        meter: groups.Meter | None,
+        given_s: Given = lambda: 0.0,
     ) -> None:
         """Note the time and the processor time from which the run counts.
 
@@ -194,12 +203,15 @@ class RunWatch:
           limits: `wall_s`, `cpu_s`, `memory_bytes` and `processes`, for the run as a whole.
           group: the control group of programs; None where processes have to be counted one by one.
           meter: of everything that runs; None where processor time cannot be limited for the run as a whole.
+          given_s: seconds to be added to the wall limit by now, for the work of others that the run waits for.
         """
         self._zygote = zygote
+        self._given_s = given_s
         self._limits = limits
         self._group = group
         self._meter = meter
         self._used_s = meter.read_s() if meter else 0.0
+        self._waited_s = 0.0
         self._forked_s = time.monotonic()
         self._deadline_s = self._forked_s + limits["wall_s"]
 
@@ -236,19 +248,37 @@ class RunWatch:
     def _extended_s(self, child: int) -> float:
         """Return when a child's time really ends: what others kept from it is given back, up to a bound."""
         limit_s = self._limits["wall_s"]
-        used_s = self._meter.read_s() - self._used_s if self._meter else limit_s
-        given_s = 0.0
+        used_s = self.used_s() if self._meter else limit_s
+        kept_s = 0.0
         if used_s < limit_s:
-            leader = children_of(child)[:1] if self._zygote.is_isolated else [child]
             start = clocks.Reading(self._forked_s, 0.0, 0.0, 0.0)
-            end = clocks.Reading(time.monotonic(), used_s, *clocks.schedule_of(leader[0] if leader else child))
-            given_s = min(clocks.foreign_wait_s(start, end), (MOST_EXTENSION - 1) * limit_s)
-        return self._forked_s + limit_s + given_s
+            end = clocks.Reading(time.monotonic(), used_s, *self._schedule_of(child))
+            kept_s = min(clocks.foreign_wait_s(start, end), (MOST_EXTENSION - 1) * limit_s)
+        return self._forked_s + limit_s + kept_s + self._given_s()
+
+    def _schedule_of(self, child: int) -> clocks.Schedule:
+        """Return what the scheduler counted for the program itself: in a world, the child of its first process."""
+        leader = children_of(child)[:1] if self._zygote.is_isolated else [child]
+        return clocks.schedule_of(leader[0] if leader else child)
+
+    def used_s(self) -> float:
+        """Return the processor seconds of the run so far; 0 where they cannot be told."""
+        return self._meter.read_s() - self._used_s if self._meter else 0.0
+
+    def busy_s(self, child: int) -> float:
+        """Return the processor seconds so far and those that the program was ready and had no core."""
+        self._waited_s = max(self._waited_s, self._schedule_of(child).waited_s)
+        return self.used_s() + self._waited_s
+
+    def postpone(self) -> None:
+        """Let the wall limit run from now."""
+        self._forked_s = time.monotonic()
+        self._deadline_s = self._forked_s + self._limits["wall_s"]
 
     def _excess(self, child: int) -> str:
         """Return the name of the limit that the run as a whole exceeds, or an empty text."""
         processes, memory_bytes, cpu_s = (self._limits[name] for name in ("processes", "memory_bytes", "cpu_s"))
-        if self._meter and self._meter.read_s() - self._used_s >= cpu_s + POLL_S:
+        if self.used_s() >= cpu_s + POLL_S:
             return "time"
         if self._group and self._group.bounds_tasks and self._group.bounds_memory:
             # The zygote, and the first process of the world, are in the group too.

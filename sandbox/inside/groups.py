@@ -14,7 +14,7 @@ import struct
 from sandbox.inside import clocks, counter, kernel
 
 ROOT = "/sys/fs/cgroup"
-RUNS = "programs"
+RUNS, INTERACTORS = "programs", "interactors"
 # What the two versions of control groups call the same things: controller and file.
 FIRST = {
     "cpu": ("cpuacct", "cpuacct.usage"),
@@ -141,43 +141,46 @@ class ControlGroup:
             _write(self._files["memory_peak"], b"0")
 
 
-def open_group() -> ControlGroup | None:
-    """Make the group for programs, below the group of this container.
+def open_group(name: str) -> ControlGroup | None:
+    """Make a group for programs, below the group of this container.
 
     With the second version this process moves as well, into a group of its own.
+
+    Args:
+      name: RUNS or INTERACTORS.
 
     Returns:
       The group; None where the kernel or the engine does not allow one.
     """
     with contextlib.suppress(OSError):
         if os.path.exists(f"{ROOT}/cgroup.controllers"):
-            return _second_version()
-        return _first_version()
+            return _second_version(name)
+        return _first_version(name)
     return None
 
 
-def _first_version() -> ControlGroup | None:
+def _first_version(name: str) -> ControlGroup | None:
     folders = {}
     for controller in ("memory", "cpuacct", "pids"):
         with contextlib.suppress(OSError):
             mounted = os.path.realpath(f"{ROOT}/{controller}")
             kernel.make_writable(mounted)
-            folders[controller] = f"{mounted}/{RUNS}"
+            folders[controller] = f"{mounted}/{name}"
             os.makedirs(folders[controller], exist_ok=True)
     return ControlGroup("cgroup v1", folders, FIRST) if "cpuacct" in folders else None
 
 
-def _second_version() -> ControlGroup:
+def _second_version(name: str) -> ControlGroup:
     """Make a group for the runner and one for programs: a group that has others below it may not hold processes."""
     kernel.make_writable(ROOT)
-    for name in ("runner", RUNS):
-        os.makedirs(f"{ROOT}/{name}", exist_ok=True)
+    for folder in ("runner", name):
+        os.makedirs(f"{ROOT}/{folder}", exist_ok=True)
     _write(f"{ROOT}/runner/cgroup.procs", b"0")
     for controller in clocks.said(f"{ROOT}/cgroup.controllers").split():
         if controller in (b"cpu", b"memory", b"pids"):
             with contextlib.suppress(OSError):
                 _write(f"{ROOT}/cgroup.subtree_control", b"+" + controller)
-    return ControlGroup("cgroup v2", {"": f"{ROOT}/{RUNS}"}, SECOND)
+    return ControlGroup("cgroup v2", {"": f"{ROOT}/{name}"}, SECOND)
 
 
 def tree_meter(process: int = 0) -> Meter | None:

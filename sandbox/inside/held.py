@@ -27,6 +27,7 @@ OUT_OF_MEMORY: dict[str, object] = {
     "oom_killed": True,
     "wall_s": 0.0,
     "cpu_s": 0.0,
+    "elapsed_s": 0.0,
     "peak_memory_bytes": 0,
     "output_bytes": 0,
     "errors": "",
@@ -41,6 +42,7 @@ class Holder:
       control: the stream of requests, watched for its other end while something runs; None watches nothing.
       zygote: the process that holds the program; None before the first.
       bounds: of the control group of the home.
+      meter: of the processor time of everything that runs here; None where there is none.
     """
 
     def __init__(self, home: zygote.Home, forks: spawner.Spawner) -> None:
@@ -58,7 +60,7 @@ class Holder:
         self.bounds = containment.GroupBounds(home.group)
         self._spawner = forks
         self._counter: counter.Counter | None = None
-        self._meter = home.group.meter() if home.group else None
+        self.meter = home.group.meter() if home.group else None
         self._request: dict = {}
 
     def prepare(self, request: dict) -> dict:
@@ -94,9 +96,9 @@ class Holder:
         )
         self._counter = counter.instructions_of(self.zygote.process)
         if self.home.group is None:
-            self._meter = groups.tree_meter(self.zygote.process)
+            self.meter = groups.tree_meter(self.zygote.process)
         self._request = request
-        return {"error": None, "accounting": self._meter.kind if self._meter else "leader"}
+        return {"error": None, "accounting": self.meter.kind if self.meter else "leader"}
 
     def prepare_again(self) -> None:
         """Replace a zygote that was lost."""
@@ -129,9 +131,9 @@ class Holder:
             self._spawner.close_zygote(self.zygote)
         if self._counter:
             self._counter.close()
-        if self._meter and self.home.group is None:
-            os.close(self._meter.descriptor)
-            self._meter = None
+        if self.meter and self.home.group is None:
+            os.close(self.meter.descriptor)
+            self.meter = None
         self.zygote = self._counter = None
         os.closerange(languages.PROGRAM_DESCRIPTOR, languages.PROGRAM_DESCRIPTOR + 1)
 
@@ -183,13 +185,13 @@ class Holder:
         started, mark = os.pipe()
         try:
             bytes_before, kills_before = self.bounds.impose(limits)
-            watch = containment.RunWatch(zygote, limits, group=self.home.group, meter=self._meter)
-            forked = clocks.Reading(time.monotonic(), self._meter.read_s() if self._meter else 0.0, 0.0, 0.0)
-            child = zygote.start((source, output, errors, mark), limits)
+            watch = containment.RunWatch(zygote, limits, group=self.home.group, meter=self.meter)
+            forked = clocks.Reading(time.monotonic(), self.meter.read_s() if self.meter else 0.0, 0.0, 0.0)
+            child = zygote.start((source, output, errors, mark, -1), limits)
             killed_for = watch.ended_for(child, control=self.control)
             ended = zygote.ended()
             if not zygote.is_isolated:
-                containment.kill_descendants(self.home.uid, but=self._spawner.living)
+                self.end_stragglers()
             start = clocks.start_of(started, default=forked)
             output_bytes = os.fstat(output).st_size
             kept = os.pread(output, min(output_bytes, int(limits["output_bytes"]) + 1), 0)
@@ -208,6 +210,10 @@ class Holder:
         finally:
             for descriptor in (output, errors, started, mark):
                 os.close(descriptor)
+
+    def end_stragglers(self) -> None:
+        """End what runs have left behind that had no world which ended with them."""
+        containment.kill_descendants(self.home.uid, but=self._spawner.living)
 
 
 def end_of(errors: int) -> str:

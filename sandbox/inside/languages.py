@@ -26,9 +26,12 @@ JAVA = "/usr/bin/java"
 JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4", "-Xss64m", "-Xshare:auto", "-XX:-UsePerfData")
 JAVA_TOOL = "javac -nowarn -d classes {folder}/*.java && jar --create --file program -C classes ."
 GO = ("GOCACHE={scratch}/go", "GO111MODULE=off", "CGO_ENABLED=0", "/usr/bin/go", "build", "-o", PROGRAM_FILE)
-JUDGED_FILES = ("input", "output", "answer")
+OUTPUT = "output"
+JUDGED_FILES = ("input", OUTPUT, "answer")
 FEEDBACK = "feedback"
-JUDGE = "judge"
+JUDGE, INTERACTOR = "judge", "interactor"
+# Where an interactor has the file with what it is to read; right behind the mark of the start.
+FILES_DESCRIPTOR = clocks.START_DESCRIPTOR + 1
 OTHERS = "<the program's other files>"
 
 
@@ -44,7 +47,7 @@ class Prepared(NamedTuple):
       made: what its tool made of it, such as marshalled code; empty where that is the file at PROGRAM_DESCRIPTOR.
       warnings: what the tool printed on standard error.
       arguments: of its command line, after its name.
-      role: JUDGE for a program that judges the output of another; empty for a program under test.
+      role: JUDGE or INTERACTOR for the programs of problems; empty for a program under test.
     """
 
     path: str
@@ -95,22 +98,30 @@ def put_in_memory(content: bytes) -> None:
     os.close(file)
 
 
-def unpack_files() -> None:
-    """Lay out what a judge of outputs reads, from standard input into the working directory of its process.
+def unpack_files(role: str) -> None:
+    """Lay out what a program of a problem reads, in the working directory of its process.
 
-    Standard input holds a line with three sizes in bytes, then the test's input, the output to be judged and the
-    answer. They become the files JUDGED_FILES; the output becomes standard input, and FEEDBACK an empty folder.
+    The packed files, on standard input for a JUDGE and at FILES_DESCRIPTOR for an INTERACTOR, are a line with three
+    sizes in bytes, then the test's input, the output to be judged and the answer. They become the files JUDGED_FILES,
+    and FEEDBACK an empty folder. The output becomes the standard input of a judge. An interactor, which has none to
+    judge, may write there: what it writes takes the place of the packed files.
     """
-    content = b"".join(iter(functools.partial(os.read, 0, 1 << 20), b""))
+    source = 0 if role == JUDGE else FILES_DESCRIPTOR
+    content = b"".join(iter(functools.partial(os.read, source, 1 << 20), b""))
     head, _, rest = content.partition(b"\n")
     for name, size in zip(JUDGED_FILES, map(int, head.split()), strict=True):
+        if role == INTERACTOR and name == OUTPUT:
+            os.ftruncate(source, 0)
+            os.symlink(f"/proc/self/fd/{source}", name)
+            continue
         with open(name, "wb") as file:
             file.write(rest[:size])
         rest = rest[size:]
     os.mkdir(FEEDBACK)
-    output = os.open(JUDGED_FILES[1], os.O_RDONLY)
-    os.dup2(output, 0)
-    os.close(output)
+    if role == JUDGE:
+        output = os.open(OUTPUT, os.O_RDONLY)
+        os.dup2(output, 0)
+        os.close(output)
 
 
 def encoded(text: str) -> bytes:

@@ -14,6 +14,7 @@ import marshal
 import os
 import select
 import signal
+import stat
 import struct
 import sys
 import time
@@ -22,8 +23,9 @@ from typing import NamedTuple, NoReturn
 
 from sandbox.inside import clocks, containment, groups, languages, python, worlds
 
-# Descriptors of the runner (input, output, errors, mark of the start), then the limits in the order of LIMITS.
-_GO = struct.Struct("=4i5d")
+# Descriptors of the runner (input, output, errors, mark of the start, files or -1), then limits in the order of LIMITS.
+_GO = struct.Struct("=5i5d")
+STREAMS = 5
 LIMITS = ("wall_s", "memory_bytes", "output_bytes", "processes", "file_bytes")
 _READY = struct.Struct("=?")
 _STARTED = struct.Struct("=i")
@@ -99,6 +101,7 @@ class Zygote:
     Attributes:
       process: number of the zygote's process.
       is_isolated: whether each child is the first process of a world of its own.
+      answers: pipe that is readable once the child has ended.
     """
 
     def __init__(self, process: int, commands: int, answers: int, *, is_isolated: bool) -> None:
@@ -115,14 +118,15 @@ class Zygote:
         """
         self.process = process
         self.is_isolated = is_isolated
-        self._commands, self._answers = commands, answers
+        self._commands, self.answers = commands, answers
         self._read(_READY.size)
 
     def start(self, descriptors: Sequence[int], limits: dict) -> int:
         """Fork a child that becomes the program.
 
         Args:
-          descriptors: files of this process for the child's input, output and errors, and the pipe for `mark_start`.
+          descriptors: files or pipes of this process for the child's input, output and errors, the pipe for
+            `mark_start`, and a file for `languages.unpack_files`, or -1.
           limits: has at least the names in LIMITS.
 
         Returns:
@@ -139,7 +143,7 @@ class Zygote:
 
     def is_over(self, *, timeout_s: float) -> bool:
         """Wait up to `timeout_s` for the end of the child; tell whether it has ended."""
-        return bool(select.select([self._answers], [], [], max(0.0, timeout_s))[0])
+        return bool(select.select([self.answers], [], [], max(0.0, timeout_s))[0])
 
     def ended(self) -> Ended:
         """Wait for the end of the child and return its clocks and status; call it once per child.
@@ -152,14 +156,14 @@ class Zygote:
     def close(self) -> None:
         """Let the zygote end, once its child has, and reap it."""
         os.close(self._commands)
-        os.close(self._answers)
+        os.close(self.answers)
         os.waitpid(self.process, 0)
 
     def _read(self, size: int) -> bytes:
         """Read exactly `size` bytes of answers; raise Lost where the pipe ends before."""
         found = b""
         while len(found) < size:
-            part = os.read(self._answers, size - len(found))
+            part = os.read(self.answers, size - len(found))
             if not part:
                 raise Lost("the zygote has ended")
             found += part
@@ -266,6 +270,8 @@ class Nursery:
             child = os.fork()
             if child == 0:
                 return self._be_program(message)
+            # The other ends of pipes have to notice when the program closes its own.
+            os.closerange(0, 2)
             report = self._report_on(child)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
@@ -290,9 +296,14 @@ class Nursery:
 
     def _take_streams(self, message: bytes) -> None:
         """Open the streams anew through the runner's descriptors: no position or flag of a file outlives its test."""
-        modes = (os.O_RDONLY, os.O_RDWR, os.O_RDWR, os.O_WRONLY)
-        for target, (descriptor, mode) in enumerate(zip(_GO.unpack(message)[:4], modes, strict=True)):
-            opened = os.open(f"/proc/{self._runner}/fd/{descriptor}", mode)
+        modes = (os.O_RDONLY, os.O_RDWR, os.O_RDWR, os.O_WRONLY, os.O_RDWR)
+        for target, (descriptor, mode) in enumerate(zip(_GO.unpack(message)[:STREAMS], modes, strict=True)):
+            if descriptor < 0:
+                continue
+            path = f"/proc/{self._runner}/fd/{descriptor}"
+            # Whoever could read from its own output would keep its pipe alive.
+            is_pipe = target == 1 and stat.S_ISFIFO(os.stat(path).st_mode)
+            opened = os.open(path, os.O_WRONLY if is_pipe else mode)
             if opened != target:
                 os.dup2(opened, target)
                 os.close(opened)
@@ -301,8 +312,8 @@ class Nursery:
         """Take on the limits and the user in the child, then become the program."""
         try:
             os.setsid()
-            wall_s, memory_bytes, output_bytes, processes, file_bytes = _GO.unpack(message)[4:]
-            self._close_all_but_streams()
+            wall_s, memory_bytes, output_bytes, processes, file_bytes = _GO.unpack(message)[STREAMS:]
+            self._close_all_but_streams(_GO.unpack(message)[:STREAMS])
             os.chdir(self._home.scratch)
             group = self._home.group
             containment.limit(
@@ -313,16 +324,18 @@ class Nursery:
             if self._home.uid is not None:
                 is_bounded = group is not None and group.bounds_tasks
                 containment.become_user(self._home.uid, processes=None if is_bounded else int(processes))
-            if self._program.role == languages.JUDGE:
-                languages.unpack_files()
+            if self._program.role:
+                languages.unpack_files(self._program.role)
             return self._become(self._program, self._meter)
         except BaseException as error:
             sys.excepthook(type(error), error, error.__traceback__)
             _exit_now(1)
 
-    def _close_all_but_streams(self) -> None:
-        """Close all but the four streams, the meter, and the file of the program."""
-        os.closerange(clocks.START_DESCRIPTOR + 1, _METER if self._meter else languages.PROGRAM_DESCRIPTOR)
+    def _close_all_but_streams(self, streams: Sequence[int]) -> None:
+        """Close all but the streams, of which the last may be none, the meter, and the file of the program."""
+        os.closerange(
+            STREAMS if streams[-1] >= 0 else STREAMS - 1, _METER if self._meter else languages.PROGRAM_DESCRIPTOR
+        )
 
 
 def _exit_now(status: int) -> NoReturn:

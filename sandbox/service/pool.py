@@ -27,6 +27,8 @@ QUARANTINE_S = 5.0
 PATIENCE_S = 60.0
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
+# What a program and its interactor, in the same container, take from the same stock.
+SHARED_LIMITS = {"memory_bytes", "processes"}
 
 
 class PoolFull(RuntimeError):
@@ -100,15 +102,25 @@ class Pool:
     def upload(self, suite: Suite) -> str:
         """Hold a suite and return its hash; the oldest suites are dropped to stay within the pool's bound."""
         checkers.checker_named(suite.checker)
-        if suite.judge:
-            self._require_runnable(suite.judge.language, suite.judge.limits, path="suite.judge.")
+        for program in filter(None, (suite.judge, suite.interactor)):
+            self._require_runnable(program.language, program.limits, path=f"{program.FIELD}.")
         return self._suites.put(suite)
 
     def suite_of(self, request: RunRequest) -> Suite:
         """Return the suite of a request; raise InvalidRequestError, naming the field, if it cannot run here."""
         for limits in (request.limits, *filter(None, request.test_limits or ())):
             self._require_runnable(request.language, limits)
-        return self._suites.of(request)
+        suite = self._suites.of(request)
+        if suite.interactor:
+            self._require_room(request, suite.interactor.limits)
+        return suite
+
+    def _require_room(self, request: RunRequest, partner: Limits) -> None:
+        """Refuse limits that the backend cannot give to a program and its interactor at the same time."""
+        for name in SHARED_LIMITS & self._most.keys():
+            asked = max(getattr(limits, name) for limits in (request.limits, *filter(None, request.test_limits or ())))
+            total, field = asked + getattr(partner, name), f"limits.{name} + suite.interactor.limits.{name}"
+            require(total <= self._most[name], field, total, f"at most {self._most[name]}, for both together")
 
     def _require_runnable(self, language: str, limits: Limits, *, path: str = "") -> None:
         """Refuse a language that does not exist and a limit that the backend cannot give; `path` leads to both."""

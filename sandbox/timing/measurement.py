@@ -16,8 +16,9 @@ from typing import Protocol
 from sandbox import protocol
 from sandbox.protocol import RunRequest, Suite, TestResult, Verdict
 from sandbox.timing import calls, estimate, restlessness, verdicts
+from sandbox.timing.conventions import DETAIL_CHARACTERS, Judgement
 from sandbox.timing.estimate import Timing
-from sandbox.timing.judging import DETAIL_CHARACTERS, Judgement, judge_report
+from sandbox.timing.judging import judge_report
 
 Report = Mapping[str, typing.Any]
 LimitsOfTest = Callable[[int], protocol.Limits]

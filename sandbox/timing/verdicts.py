@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from sandbox.protocol import Limits, Verdict
 from sandbox.timing import checkers
 
-KILLED_FOR = {"time": Verdict.TIME_LIMIT, "memory": Verdict.MEMORY_LIMIT, "processes": Verdict.PROCESS_LIMIT}
+KILLED_FOR = {
+    "time": Verdict.TIME_LIMIT,
+    "memory": Verdict.MEMORY_LIMIT,
+    "processes": Verdict.PROCESS_LIMIT,
+    "output": Verdict.OUTPUT_LIMIT,
+}
 # A refusal of the kernel reaches a program as an exception; these are limits, not mistakes of the program.
 EXCEPTIONS = {
     "MemoryError": Verdict.MEMORY_LIMIT,
