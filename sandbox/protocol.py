@@ -226,6 +226,7 @@ class RunResult:
 
 __all__ = [
     "CA_VARIABLE", "MEBIBYTE", "MOST_SECONDS", "SERVICE_CAP_S", "TOKEN_VARIABLE", "Call", "Interactor",
-    "InvalidRequestError", "JudgeProgram", "Limits", "ProblemPrograms", "RunRequest", "RunResult", "Suite", "TestResult", "Verdict",
-    "from_dict", "from_json", "limits_of_run", "parse_json", "require", "require_fit", "suite_judged_by", "to_json",
+    "InvalidRequestError", "JudgeProgram", "Limits", "ProblemPrograms", "RunRequest", "RunResult", "Suite",
+    "TestResult", "Verdict", "from_dict", "from_json", "limits_of_run", "parse_json", "require", "require_fit",
+    "suite_judged_by", "to_json",
 ]  # fmt: skip
