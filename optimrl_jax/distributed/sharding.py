@@ -260,6 +260,18 @@ def look_up(table: Float[Array, "v w"], ids: Int[Array, "s t"], dtype: jnp.dtype
     return map_devices(on_device, inputs=("embedding", "tokens"), outputs="hidden")(table, ids)
 
 
+def traced_platform() -> str:
+    """Return the platform ("cpu", "gpu", "tpu") whose kernels may stand in the program that is being traced.
+
+    That of the mesh of the context. Without a mesh, that of the only device; of several, arrays may be split over them,
+    and a kernel that no mesh is known for cannot be: the answer is then "".
+    """
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    if device is not None:
+        return device.platform
+    return jax.default_backend() if jax.device_count() == 1 else ""
+
+
 def axis_size(name: str) -> int:
     """Count the devices along an axis of the mesh of the context; 1 where there is no mesh."""
     mesh = jax.sharding.get_abstract_mesh()

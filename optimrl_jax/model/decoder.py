@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from optimrl_jax.distributed import sharding
 from optimrl_jax.distributed.sharding import constrain
-from optimrl_jax.model import attention, blockwise, kv_cache
+from optimrl_jax.model import attention, blockwise, kv_cache, packed_attention
 from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.settings import ComputeSettings, ModelSettings, Network
 
@@ -136,7 +136,7 @@ class Attention(nn.Module):
         new = KeyValue(key.transpose(0, 2, 3, 1), value.swapaxes(1, 2))
         if past is not None:
             new = kv_cache.write_token(past, new, slot)
-        summed = _attend(query, new, visibility, block=c.compute.attention_block, window=window)
+        summed = _attend(query, new, visibility, compute=c.compute, window=window)
         output = self.param("output", _INIT, (c.heads, c.head_width, c.width))
         return _project_adapted(self, "output", constrain(summed, "heads"), output, 2), new
 
@@ -154,23 +154,13 @@ def _attend(
     new: KeyValue,
     visibility: attention.Visibility,
     *,
-    block: int,
+    compute: ComputeSettings,
     window: attention.Window | None,
 ) -> Float[Array, "s t n d"]:
     """Attend under whatever stands for visibility; a window does not narrow what decoding sees, which is narrowed."""
     match visibility:
         case attention.TokenLayout():
-            reach = attention.NO_WINDOW if window is None else window
-
-            def attend(
-                query: Array, key: Array, value: Array, layout: attention.TokenLayout, window: Array
-            ) -> Float[Array, "s t n d"]:
-                return blockwise.attend_blockwise(query, key, value, layout, block=block, window=window)
-
-            # Each device visits the blocks that its own rows need, for its own heads: nothing is sent in these loops.
-            places = ("heads", "keys", "values", jax.tree.map(lambda _: "tokens", visibility), "everywhere")
-            on_own_rows = sharding.map_devices(attend, inputs=places, outputs="heads")
-            return on_own_rows(query, new.key, new.value, visibility, jnp.asarray(reach, jnp.int32))
+            return packed_attention.attend_packed(query, new, visibility, compute=compute, window=window)
         case attention.PrefixedMask():
             return attention.attend(query, attention.KVBlock(new, visibility.own), visibility.prefix)
         case attention.Mask():
@@ -234,8 +224,8 @@ def rematerialized(block: type[nn.Module], remat: str, *, is_unrolled: bool) -> 
 
     Args:
       block: a Flax module class.
-      remat: "none" keeps everything; "block" keeps the input of a block and the result of blockwise attention; "dots"
-        keeps the results of products with weights as well.
+      remat: "none" keeps everything; "block" keeps the input of a block and the result of attention over packed rows;
+        "dots" keeps the results of products with weights as well.
       is_unrolled: whether the scan over blocks is unrolled.
     """
     if remat == "none":
@@ -268,7 +258,7 @@ class Decoder(nn.Module):
         rotation = attention.rotary_angles(layout.positions, c)
         windows = jnp.asarray(layer_windows(c), jnp.int32) if c.window else None
         visibility: attention.Visibility = layout
-        if not c.compute.attention_block:
+        if not packed_attention.uses_layout(c.compute):
             visibility = attention.Mask(attention.packed_mask(layout, layout), layout.positions, layout.positions)
         stack = nn.scan(
             rematerialized(Block, c.compute.remat, is_unrolled=c.compute.unroll > 1),

@@ -60,7 +60,7 @@ class Program:
 
     Attributes:
       collectives: one entry for each message in its text.
-      kernels: custom-call targets by name, with how often the program runs each.
+      kernels: Pallas kernels by their names and other custom calls by their targets, with how often each runs.
     """
 
     collectives: tuple[Collective, ...]
@@ -106,8 +106,15 @@ def read_program(text: str) -> Program:
             name = _NAME.search(instruction.line)
             collectives.append(Collective(kind, arrays, times, loops, name.group(1) if name else ""))
         elif instruction.opcode == "custom-call" and (target := _TARGET.search(instruction.line)):
-            kernels[target.group(1)] = kernels.get(target.group(1), 0) + times
+            name = _kernel_name(instruction.line, target.group(1))
+            kernels[name] = kernels.get(name, 0) + times
     return Program(tuple(collectives), kernels)
+
+
+def _kernel_name(line: str, target: str) -> str:
+    """Return the name that a Pallas kernel was given, else the target of the custom call."""
+    named = re.search(r'[/"(](\w+)\)*/pallas_call"', line)
+    return named.group(1) if named else target
 
 
 def _operand_arrays(

@@ -52,8 +52,14 @@ class ComputeSettings:
     unroll: int = setting(
         1, "layers of the update compiled one by one: faster, and longer to compile; 1: one for all", POSITIVE
     )
+    attention: str = setting(
+        "auto",
+        "attention over packed rows: kernels of the GPU or TPU (pallas), XLA's operations by blocks (blockwise), or "
+        "kernels where there are any (auto)",
+        one_of("auto", "pallas", "blockwise"),
+    )
     attention_block: int = setting(
-        0, "queries and keys whose attention weights exist at once; 0: the whole row", NOT_NEGATIVE
+        0, "without kernels: queries and keys whose attention weights exist at once; 0: the whole row", NOT_NEGATIVE
     )
     logits_chunk: int = setting(
         0, "tokens of a row whose scores over the vocabulary exist at once in the loss; 0: the whole row", NOT_NEGATIVE

@@ -30,7 +30,7 @@ FREE = (
     "sft.steps", "sft.checkpoint_every", "sft.most_skipped", "sft.init_from",
     "grpo.steps", "grpo.checkpoint_every", "grpo.most_skipped", "grpo.keeps_rollouts", "grpo.init_from",
     "sandbox.address", "sandbox.workers", "sandbox.store", "sandbox.reuse", "sandbox.fallback_",
-    "compute.remat", "compute.unroll", "compute.attention_block", "compute.logits_chunk",
+    "compute.remat", "compute.unroll", "compute.attention", "compute.logits_chunk",
     "data.directory", "data.slots", "data.micro_rows",
     "grpo.sampler", "engine.model", "engine.push", "engine.requests", "engine.timeout_s",
     "actors.", "checkpoints.", "device.", "evaluation.", "mesh.", "metrics.", "processes.", "serve.",

@@ -26,7 +26,8 @@ ENTRY %main (x: bf16[2,4]) -> f32[8,4] {
   %whole = bf16[4,4]{1,0} all-gather-done(%started)
   %part = f32[2,4]{1,0} reduce-scatter(%whole), replica_groups={{0,1,2,3}}, dimensions={0}, to_apply=%add
   %kernel = f32[8,4]{1,0} custom-call(%part), custom_call_target="__cudnn$fmhaSoftmax"
-  %loop = (s32[], f32[8,4]{1,0}) while(%kernel), body=%body, backend_config={"known_trip_count":{"n":"7"}}
+  %own = f32[8,4] custom-call(%kernel), custom_call_target="tpu_custom_call", metadata={op_name="jvp(own)/pallas_call"}
+  %loop = (s32[], f32[8,4]{1,0}) while(%own), body=%body, backend_config={"known_trip_count":{"n":"7"}}
   ROOT %out = f32[8,4]{1,0} get-tuple-element(%loop), index=1
 }
 """
@@ -76,7 +77,7 @@ def test_messages_are_counted_with_the_turns_of_their_loops():
     assert (scattered.largest_bytes, scattered.sent_bytes) == (4 * 8 * 4, 4 * 8 * 4)
     assert (summed.times, summed.loops, summed.name) == (7, 1, "layer/sum")
     assert summed.sent_bytes == 2 * 7 * 4 * 8 * 4
-    assert program.kernels == {"__cudnn$fmhaSoftmax": 1}
+    assert program.kernels == {"__cudnn$fmhaSoftmax": 1, "own": 1}
 
 
 def test_a_text_that_is_no_program_is_refused():

@@ -1,0 +1,122 @@
+"""Kernels of attention over packed rows against the dense one: values and gradients, imitated and compiled."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from optimrl_jax.jobs.errors import SettingsError
+from optimrl_jax.model import attention, packed_attention
+from optimrl_jax.model.fused import gpu, packed, spans, tpu
+from optimrl_jax.planning import targets
+from optimrl_jax.planning.compiled_program import read_program
+from optimrl_jax.settings import ComputeSettings, MeshSettings
+from tests.optimrl_jax.model.packed.rows import arrays_of, dense, packed_layout, value_and_grads
+
+# Two rows with shared prefixes, one empty, single sequences, and padding after them; no tile divides them.
+ROWS = [[(6, 4, 3), (0, 5, 4), (7,)], [(9, 1, 12)]]
+ROW_TOKENS = 37
+KERNELS = {
+    "gpu": packed.Kernel("gpu", gpu.Tiles(32, 16), interpret=True),
+    "tpu": packed.Kernel("tpu", tpu.Tiles(16, 32), interpret=True),
+}
+
+
+def attend_with(kernel: packed.Kernel):
+    def attend(query, key, value, layout, window):
+        return packed.attend_fused(query, key, value, layout, kernel=kernel, window=window)
+
+    return attend
+
+
+@pytest.mark.parametrize(("platform", "window"), [("gpu", attention.NO_WINDOW), ("gpu", 5), ("tpu", 5)])
+def test_kernels_equal_dense_attention_with_its_gradients(platform, window):
+    layout = packed_layout(ROWS, ROW_TOKENS)
+    *inputs, weight = arrays_of(layout, seed=1)
+    attend = attend_with(KERNELS[platform])
+    (_, found), grads = value_and_grads(*inputs, weight, layout, jnp.int32(window), attend=attend)
+    (_, expected), expected_grads = value_and_grads(*inputs, weight, layout, jnp.int32(window), attend=dense)
+    is_real = layout.segments > 0
+    np.testing.assert_allclose(found[is_real], expected[is_real], rtol=1e-5, atol=2e-6)
+    for grad, expected_grad in zip(grads, expected_grads, strict=True):
+        np.testing.assert_allclose(grad, expected_grad, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("window", [attention.NO_WINDOW, 9, 4, 1])
+def test_spans_see_what_masks_see_and_tiles_hold_all_of_it(window):
+    tokens, held, visited = 64, 8, 16
+    layout = packed_layout([[(6, 4, 3), (0, 5, 4), (7,)], [(30, 10, 12)], []], tokens)
+    found = spans.find_spans(layout, jnp.int32(window))
+    index = jnp.arange(tokens)
+    columns = jax.tree.map(lambda part: part[:, :, None], found)
+    seen = np.array(spans.sees(columns, index[:, None], index[None]))
+    is_real = layout.segments > 0
+    mask = np.array(attention.packed_mask(layout, layout, window=window))
+    np.testing.assert_array_equal(seen, np.where(is_real[..., None], mask, np.eye(tokens, dtype=bool)))
+    last = np.where(seen, np.arange(tokens)[:, None], 0).max(axis=1)
+    assert np.all(found.last >= last)
+    if window == attention.NO_WINDOW:
+        np.testing.assert_array_equal(found.last, last)
+    by_queries = spans.find_key_visits(found, held=held, visited=visited)
+    by_keys = spans.find_query_visits(found, held=held, visited=visited)
+    for row in range(len(seen)):
+        needed = seen[row].reshape(tokens // held, held, tokens // visited, visited).any(axis=(1, 3))
+        assert np.all(needed <= visited_tiles(by_queries, row, tokens // visited))
+        needed = seen[row].T.reshape(tokens // held, held, tokens // visited, visited).any(axis=(1, 3))
+        assert np.all(needed <= visited_tiles(by_keys, row, tokens // visited))
+
+
+def visited_tiles(visits: spans.Visits, row: int, tiles: int) -> np.ndarray:
+    found = np.zeros((visits.first.shape[1], tiles), bool)
+    for held, (earlier_first, earlier, first, count) in enumerate(zip(*(part[row] for part in visits), strict=True)):
+        assert earlier_first + earlier <= first or earlier == 0
+        found[held, earlier_first : earlier_first + earlier] = found[held, first : first + count] = True
+    return found
+
+
+def test_pairs_of_tiles_are_those_visited_and_no_others():
+    layout = packed_layout([[(8, 8, 8), (8,)], [(32,)]], 32)
+    visits = spans.find_key_visits(spans.find_spans(layout, attention.NO_WINDOW), held=8, visited=8)
+    pairs = tpu.list_pairs(visits, most=10)
+    np.testing.assert_array_equal(pairs.count, [6, 10])
+    listed = list(zip(*(np.array(part[0, :6]).tolist() for part in pairs[1:3]), strict=True))
+    assert listed == [(0, 0), (1, 0), (1, 1), (2, 0), (2, 2), (3, 3)]
+    np.testing.assert_array_equal(pairs.edges[0, :6], [3, 1, 2, 1, 2, 3])
+    assert set(np.array(pairs.visited[0, 6:])) == {3}
+    assert set(np.array(pairs.edges[0, 6:])) == {0}
+
+
+def test_kernels_are_refused_where_there_are_none():
+    assert packed_attention.fused_kernel(ComputeSettings()) is None
+    with pytest.raises(SettingsError, match=r"compute\.attention = 'pallas': expected"):
+        packed_attention.fused_kernel(ComputeSettings(attention="pallas"))
+
+
+@pytest.mark.parametrize(
+    ("target", "devices", "width"), [("h100", 1, 128), ("h100", 1, 64), ("tpu-v5p", 8, 128), ("tpu-v6e", 4, 64)]
+)
+def test_kernels_compile_for_their_target_forwards_and_backwards(target, devices, width):
+    if not targets.has_compiler(target):
+        pytest.skip(f"no compiler of {target} here: make compiler TARGET={targets.TARGETS[target].platform}")
+    mesh = targets.absent_mesh(target, MeshSettings(fsdp=devices))
+    rows = NamedSharding(mesh, PartitionSpec("fsdp"))
+
+    def shape(*dims: int, dtype=jnp.bfloat16) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((devices, *dims), dtype, sharding=rows)
+
+    layout = attention.TokenLayout(*[shape(4096, dtype=jnp.int32)] * 3)
+    arrays = shape(4096, 8, width), shape(2, width, 4096), shape(2, 4096, width)
+    kernel = packed.Kernel(mesh.abstract_mesh.abstract_device.platform)
+
+    def total(query, key, value, layout):
+        return jnp.sum(packed.attend_fused(query, key, value, layout, kernel=kernel, window=jnp.int32(999)))
+
+    grads = functools.partial(
+        jax.shard_map, mesh=mesh, in_specs=PartitionSpec("fsdp"), out_specs=PartitionSpec("fsdp"), check_vma=False
+    )(jax.grad(total, argnums=(0, 1, 2)))
+    found = read_program(jax.jit(grads).lower(*arrays, layout).compile().as_text()).kernels
+    names = {name: times for name, times in found.items() if name.startswith("packed_attention")}
+    assert names == {f"packed_attention_{part}": 1 for part in ("forward", "query_gradient", "key_gradient")}
