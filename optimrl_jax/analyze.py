@@ -11,7 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from optimrl_jax.analysis import metric_sections, page, replay_sections, run_sections, score_sections, speed_sections
+from optimrl_jax.analysis import (
+    definition_sections,
+    metric_sections,
+    page,
+    replay_sections,
+    run_sections,
+    score_sections,
+    speed_sections,
+)
 from optimrl_jax.analysis.sections import Section
 from optimrl_jax.analysis.study import Study, open_studies
 from optimrl_jax.analysis.timing import backends, passes, service
@@ -35,6 +43,7 @@ SECTIONS: dict[str, Callable[[Study], Section]] = {
     "best_human": speed_sections.best_human,
     "scalarizations": metric_sections.scalarizations,
     "metrics": metric_sections.metrics,
+    "other_definitions": definition_sections.other_definitions,
     "timing_passes": passes.timing_passes,
     "repeated_passes": passes.repeated_passes,
     "corrections": backends.corrections,

@@ -313,7 +313,7 @@ def _check_names(settings: Settings) -> None:
         environment.service_named(settings.noise.service)
     except ValueError as error:
         raise UserError(str(error)) from None
-    known = rewards.COMPOSITIONS | rewards.NAIVE_COMPOSITIONS
+    known = [*rewards.COMPOSITIONS, *rewards.TIMED_COMPOSITIONS]
     if settings.reward.composition not in known and not names_function(settings.reward.composition):
         raise UserError(f"reward.composition = {settings.reward.composition!r}: expected one of {', '.join(known)}")
 

@@ -9,12 +9,15 @@ from optimrl_jax.rewards.naive_duration import NAIVE_COMPOSITIONS, mean_duration
 from optimrl_jax.rewards.quality_maps import QUALITY_MAPS
 from optimrl_jax.rewards.reliability import reliability, reward_variance, weigh_by_reliability
 from optimrl_jax.rewards.service_states import ServiceEffect, replay_state, service_effect
-from optimrl_jax.rewards.shaping import RewardedOutcome, judge_and_reward, reward, signed
+from optimrl_jax.rewards.shaping import TIMED_COMPOSITIONS, RewardedOutcome, judge_and_reward, reward, signed
+from optimrl_jax.rewards.speedup import SPEEDUP_COMPOSITIONS, speedup_over_median
 
 __all__ = [
     "COMPOSITIONS",
     "NAIVE_COMPOSITIONS",
     "QUALITY_MAPS",
+    "SPEEDUP_COMPOSITIONS",
+    "TIMED_COMPOSITIONS",
     "RewardedOutcome",
     "ServiceEffect",
     "judge_and_reward",
@@ -26,5 +29,6 @@ __all__ = [
     "reward_variance",
     "service_effect",
     "signed",
+    "speedup_over_median",
     "weigh_by_reliability",
 ]

@@ -9,11 +9,18 @@ from collections.abc import Callable, Iterable
 from jaxtyping import Float
 
 from optimrl_jax import environment as environments
-from optimrl_jax.arrays import CAP_S, Array, Execution, Outcome, References, Tests
+from optimrl_jax.arrays import CAP_S, Array, Execution, Outcome, References, TestKind, Tests
+from optimrl_jax.environment.calibration import calibrated
 from optimrl_jax.rewards.compositions import COMPOSITIONS
 from optimrl_jax.rewards.naive_duration import NAIVE_COMPOSITIONS, mean_duration, naive_reward
 from optimrl_jax.rewards.quality_maps import QUALITY_MAPS
+from optimrl_jax.rewards.speedup import SPEEDUP_COMPOSITIONS, speedup_over_median
 
+# Compositions that read the seconds besides the outcome, with the kinds of tests that they need.
+TIMED_COMPOSITIONS: dict[str, frozenset[TestKind]] = {
+    **{name: kinds for name, (kinds, _) in NAIVE_COMPOSITIONS.items()},
+    **dict.fromkeys(SPEEDUP_COMPOSITIONS, frozenset({TestKind.OPTIMIZATION})),
+}
 Composition = Callable[[Outcome], Float[Array, "*r"]]
 QualityMap = Callable[[Float[Array, "*r"]], Float[Array, "*r"]]
 Judge = Callable[[environments.Environment, Tests, References, Execution], Outcome]
@@ -89,7 +96,8 @@ def judge_and_reward(
       tests: `[k]`.
       references: `[k, h]`.
       execution: `[r, k]`.
-      composition: as in `reward`, or a key of `NAIVE_COMPOSITIONS`, which read the seconds instead of g and q.
+      composition: as in `reward`, or a key of `NAIVE_COMPOSITIONS` or `SPEEDUP_COMPOSITIONS`, which read the seconds
+        instead of g and q.
       quality_map: as in `reward`.
       blend_weight: as in `reward`.
       judge: (environment, tests, references, execution) -> outcome, for an environment that `build` does not know.
@@ -98,20 +106,24 @@ def judge_and_reward(
       Rewards and outcome of each candidate.
 
     Raises:
-      ValueError: for an unknown name, or a naive composition whose tests the environment's family does not run.
+      ValueError: for an unknown name, or a composition that needs tests which the environment's family does not run.
     """
     if not callable(composition):
-        _expect_one_of("composition", composition, COMPOSITIONS | NAIVE_COMPOSITIONS)
+        _expect_one_of("composition", composition, COMPOSITIONS | TIMED_COMPOSITIONS)
     outcome = judge(environment, tests, references, execution)
     if callable(composition) or composition in COMPOSITIONS:
         shaped = reward(outcome, composition, quality_map=quality_map, blend_weight=blend_weight)
         return RewardedOutcome(shaped, outcome)
-    kinds, duration_map = NAIVE_COMPOSITIONS[composition]
     family = environments.family_named(environment.family)
-    if not kinds <= family.kinds:
+    if not TIMED_COMPOSITIONS[composition] <= family.kinds:
         raise ValueError(
             f"reward.composition = {composition!r}: expected a family that runs those tests, not {family.name!r}"
         )
+    if composition in SPEEDUP_COMPOSITIONS:
+        pool = calibrated(references, alpha=environment.alpha, beta_s=environment.beta_s)
+        speedup = speedup_over_median(tests, pool, execution)
+        return RewardedOutcome(SPEEDUP_COMPOSITIONS[composition](outcome, execution, speedup), outcome)
+    kinds, duration_map = NAIVE_COMPOSITIONS[composition]
     mean_s = mean_duration(tests, execution, kinds=kinds, limit_s=CAP_S)
     return RewardedOutcome(naive_reward(outcome.c, mean_s, duration_map=duration_map), outcome)
 

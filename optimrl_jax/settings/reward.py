@@ -47,7 +47,7 @@ class RewardSettings:
 
     composition: str = setting(
         "two_gate_binary",
-        "name in `rewards.COMPOSITIONS` or NAIVE_COMPOSITIONS, or FILE.py:FUNCTION of an `arrays.Outcome`",
+        "name in `rewards.COMPOSITIONS` or TIMED_COMPOSITIONS, or FILE.py:FUNCTION of an `arrays.Outcome`",
     )
     quality_map: str = setting(
         "linear", "name in `rewards.QUALITY_MAPS`, or FILE.py:FUNCTION of q, giving a credit in [0, 1]"

@@ -139,6 +139,26 @@ def test_both_scalars_and_the_metrics_are_those_of_the_planted_places(output):
     assert (mean["within_problem_std"], mean["undefined_share"]) == (0.0, 0.0)
 
 
+def test_other_papers_definitions_score_the_planted_places(output):
+    """base lies half way between the slowest and the fastest reference, fast at 2.75 of 3 parts; wrong ones score 0."""
+    base, fast = (1 + 1 + 0.5 + 0.5) / 4, (1 + 1 + 1 / 3 + 1 / 3) / 4
+    expected = {
+        "beyond": (base / 2, fast * 2.75 / 3),
+        "dps": (0.5, 0.75),
+        "optimized": (0.0, fast),
+        "efficient@1": (0.0, 0.0),
+    }
+    for name, scores in expected.items():
+        row = one(output, "other_definitions", definition=name)
+        assert (row["base"], row["fast"]) == pytest.approx(scores), name
+    ratio = [float(planted.drifted(2.5 * unit) / planted.drifted(1.25 * unit)) for unit in planted.UNITS_S]
+    row = one(output, "other_definitions", definition="speedup")
+    right = [ratio[0], ratio[1], *(1 + (one - 1) / 3 for one in ratio[2:])]
+    assert row["fast"] == pytest.approx(np.mean(right), rel=1e-5)
+    assert row["base"] == pytest.approx(1.0, rel=1e-5)
+    assert one(output, "definitions_agreement", definition="dps")["spearman"] == pytest.approx(1.0)
+
+
 def test_pairs_to_read_name_both_programs(output):
     row = table(output, "cases", policy="fast")[0]
     assert row["baseline_program"].startswith("# base")

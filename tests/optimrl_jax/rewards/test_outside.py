@@ -44,7 +44,7 @@ def test_numpy_arrays_go_in():
     assert np.asarray(found.reward).tolist() == [1.0, -1.0]
 
 
-@pytest.mark.parametrize("composition", rewards.COMPOSITIONS | rewards.NAIVE_COMPOSITIONS)
+@pytest.mark.parametrize("composition", [*rewards.COMPOSITIONS, *rewards.TIMED_COMPOSITIONS])
 def test_compiled_batched_and_eager_rewards_agree(composition):
     arrays = benchmark.problem(5, 4, 3, shape=(8, 4), seed=0)
     env = environment.build("qar_ranked")
