@@ -115,6 +115,16 @@ def test_configurations_are_found_outside_a_checkout(installed, flag):
     assert ended.stderr.splitlines()[-1].startswith("train: grpo.steps = 0: expected")
 
 
+def test_help_outside_a_checkout_names_the_command_that_lists_configurations_there(installed):
+    directory, environment = installed
+    command = [sys.executable, "-m", "optimrl_jax.train", "--help"]
+    shown = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "python -m optimrl_jax.configs [MODEL]" in shown
+    command[2:] = ["optimrl_jax.configs", "qwen7b"]
+    listed = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "ranked_p30" in listed
+
+
 def test_a_file_of_the_users_own_may_build_on_the_installed_ones(installed):
     directory, environment = installed
     (directory / "mine.py").write_text(

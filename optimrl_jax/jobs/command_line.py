@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from optimrl_jax.jobs.checked_fields import did_you_mean, flatten, freeze
-from optimrl_jax.jobs.config_files import load_values, rows_of
+from optimrl_jax.jobs.config_files import listing_command, load_values, rows_of
 from optimrl_jax.jobs.errors import UserError, exit_code
 from optimrl_jax.jobs.field_texts import field_texts, set_field, takes_no_text
 from optimrl_jax.jobs.user_paths import writable_directory
@@ -156,7 +156,8 @@ def _parse(arguments: Sequence[str], kind: type, options: Mapping[str, str], *, 
 
 def _parser(options: Mapping[str, str], *, has_dry_run: bool) -> ArgumentParser:
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--config", default="", metavar="FILE[:ROW]", help="configuration file (python -m configs)")
+    about = f"configuration file ({listing_command()})"
+    parser.add_argument("--config", default="", metavar="FILE[:ROW]", help=about)
     parser.add_argument("--workdir", default="", metavar="DIRECTORY", help="directory the job reads and writes")
     if has_dry_run:
         meaning = "print shapes, memory and time of a step, then stop"
@@ -195,10 +196,8 @@ def _print_help(parser: ArgumentParser, arguments: Sequence[str], kind: type) ->
         print(f"rows of {config.partition(':')[0]}, for --config=FILE:ROW:", ", ".join(rows) or "none", end="\n\n")
         print(f"fields, with the values of {config}:")
     else:
-        print(
-            "configurations, and the rows of the paper: python -m configs [MODEL]; --help --config=FILE[:ROW] shows the"
-        )
-        print("rows of a file and what it sets\n")
+        print(f"configurations, and the rows of the paper: {listing_command()} [MODEL];")
+        print("--help --config=FILE[:ROW] shows the rows of a file and what it sets\n")
         print("fields, with their defaults (a configuration may set others):")
     for field in field_texts(kind):
         shown = repr(values[field.name]) if field.name in values else field.default

@@ -92,6 +92,12 @@ def _find(file: str) -> pathlib.Path:
     raise UserError(f"--config = {file!r}: expected an existing configuration file{did_you_mean(file, known)}")
 
 
+def listing_command() -> str:
+    """Return the command that lists configurations and rows from the current directory, checkout or not."""
+    is_installed_alone = _installed_folder() is not None and importlib.util.find_spec(FOLDER) is None
+    return f"python -m {INSTALLED if is_installed_alone else FOLDER}"
+
+
 def _installed_folder() -> pathlib.Path | None:
     spec = importlib.util.find_spec(INSTALLED)
     return pathlib.Path(spec.origin).parent if spec and spec.origin else None
