@@ -12,6 +12,7 @@ TRAINERS = {
         ("trl==1.16.*", "transformers>=5,<6", "datasets>=5,<6", environments.TORCH),
         "tests.ecosystem.train_with_trl",
     ),
+    "verl": (("verl==0.9.*", environments.TORCH), "tests.ecosystem.train_with_verl"),
     "tunix": (("google-tunix==0.1.*",), "tests.ecosystem.train_with_tunix"),
 }
 
