@@ -30,10 +30,21 @@ def draw_inputs(
     Returns:
       The inputs in order of the calls, or the reason, in one word, why the first call that failed gave none.
     """
-    programs = [
-        harness.wrapper_program(generator, methods, calls=calls, seed=seed, only=number)
-        for number in range(calls * len(methods))
-    ]
+    inputs: list[str] = []
+    # The first call alone: a generator that never ends, or fails at once, would take the limit of a run for each call.
+    for numbers in (range(1), range(1, calls * len(methods))):
+        programs = [
+            harness.wrapper_program(generator, methods, calls=calls, seed=seed, only=number) for number in numbers
+        ]
+        drawn = _draw(session, programs)
+        if isinstance(drawn, str):
+            return drawn
+        inputs += drawn
+    return tuple(inputs)
+
+
+def _draw(session: SandboxSession, programs: Sequence[str]) -> list[str] | str:
+    """Run some calls side by side; their inputs in order, or the reason why the first that failed gave none."""
     solutions = [Solution(f"generator/{number}", text, Label.CORRECT) for number, text in enumerate(programs)]
     runs = session.run(solutions, [Test(0, "", None)], returns_output=True, output_bytes=OUTPUT_BYTES)
     inputs: list[str] = []
@@ -45,4 +56,4 @@ def draw_inputs(
         if isinstance(parsed, str):
             return parsed
         inputs += parsed
-    return tuple(inputs)
+    return inputs

@@ -68,7 +68,7 @@ def rejected() -> list[Planted]:
     sums = CORRECT_SUMS[:5]
     wrong_test = planted.original("2\n2 2\n", "5\n")
     mislabeled = (WRONG_ON_NEGATIVES,) * 2
-    huge = generator(edge="'1' * (17 << 20)")
+    huge = generator(edge="'1' * (1 << 20)")
     rows = [
         ("statement missing", {"statement": "?!"}, "deduplicate", "statement_missing"),
         (
