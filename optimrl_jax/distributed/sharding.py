@@ -55,6 +55,7 @@ RULES = (
 
 # By the name of an activation: rows `s`, tokens `t`, width `w`, heads `n`, features `f`, vocabulary `v`.
 ACTIVATIONS = {
+    "rows": PartitionSpec(ROWS),  # [s]
     "tokens": PartitionSpec(ROWS, None),  # [s, t]
     "hidden": PartitionSpec(ROWS, None, None),  # [s, t, w]
     "heads": PartitionSpec(ROWS, None, "tensor", None),  # [s, t, n, d]
@@ -168,6 +169,12 @@ def param_shardings(mesh: Mesh | AbstractMesh, tree: typing.Any) -> typing.Any:
 def on_mesh(mesh: Mesh | AbstractMesh) -> contextlib.AbstractContextManager[object]:
     """Return a context in which `constrain`, `map_devices` and `look_up` refer to this mesh as a program is traced."""
     return jax.sharding.use_abstract_mesh(mesh if isinstance(mesh, AbstractMesh) else mesh.abstract_mesh)
+
+
+def on_mesh_of(params: typing.Any) -> contextlib.AbstractContextManager[object]:
+    """Return the context `on_mesh` of the mesh that parameters lie on; one that does nothing where they lie on none."""
+    mesh = _mesh_of(params)
+    return on_mesh(mesh) if mesh else contextlib.nullcontext()
 
 
 def constrain(x: jax.Array, name: str) -> jax.Array:

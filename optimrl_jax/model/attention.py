@@ -239,9 +239,23 @@ class PrefixedMask(typing.NamedTuple):
     prefix: KVBlock
 
 
+class FilledColumns(typing.NamedTuple):
+    """What rows that decode see of their own caches: the columns that are filled, from the first one on.
+
+    Attributes:
+      count: `[s]`, at least 1.
+    """
+
+    count: Int[Array, " s"]
+
+    def mask(self, columns: int) -> Bool[Array, "s 1 u"]:
+        """Return visibility column by column."""
+        return (jnp.arange(columns) < self.count[:, None])[:, None]
+
+
 # What stands for visibility between the decoder and the attention of a block: a mask as an array, a mask beside a
-# shared prefix, or, for attention block by block, the layout that a mask would be made of.
-Visibility = Mask | PrefixedMask | TokenLayout
+# shared prefix, or what a mask would be made of: the layout of packed rows, or the number of columns.
+Visibility = Mask | PrefixedMask | TokenLayout | FilledColumns
 
 
 def attend(query: Float[Array, "s t n d"], *blocks: KVBlock) -> Float[Array, "s t n d"]:

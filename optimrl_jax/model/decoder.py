@@ -161,6 +161,8 @@ def _attend(
     match visibility:
         case attention.TokenLayout():
             return packed_attention.attend_packed(query, new, visibility, compute=compute, window=window)
+        case attention.FilledColumns():
+            return packed_attention.attend_filled(query, new, visibility, compute=compute)
         case attention.PrefixedMask():
             return attention.attend(query, attention.KVBlock(new, visibility.own), visibility.prefix)
         case attention.Mask():

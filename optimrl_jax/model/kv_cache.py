@@ -31,18 +31,21 @@ class KeyValue(typing.NamedTuple):
         return self.value.shape[-2]
 
 
+# Columns that kernels take at once.
+TILE = 512
 # Where the columns of one layer stand: in its keys and in its values.
 COLUMN_AXES = (3, 2)
 
 
 def cache_columns(capacity: int, window: int) -> int:
-    """Return the number of columns that a layer needs.
+    """Return the number of columns that a layer needs, long caches in whole tiles of the kernels that read them.
 
     Args:
       capacity: tokens that a rollout can reach, prompt included.
       window: positions that the layer sees.
     """
-    return min(window, capacity)
+    whole = -(-capacity // TILE) * TILE if capacity > TILE else capacity
+    return min(window, whole)
 
 
 def empty_cache(settings: Network, *, rows: int, columns: int) -> KeyValue:

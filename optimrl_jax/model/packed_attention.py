@@ -1,8 +1,10 @@
-"""Attention over packed rows on the devices that a program is made for: which implementation, and where it runs.
+"""Attention over packed rows and filled caches on the devices that a program is made for: by what, and where it runs.
 
 Stands between the projections of a decoder block. On GPUs and TPUs the kernels of `fused` keep scores on the chip;
-elsewhere `blockwise` computes the same from the operations that every compiler has.
+elsewhere `blockwise` and `attention` compute the same from the operations that every compiler has.
 """
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,7 @@ from jaxtyping import Array, Float
 from optimrl_jax.distributed import sharding
 from optimrl_jax.jobs.errors import SettingsError
 from optimrl_jax.model import attention, blockwise
-from optimrl_jax.model.fused import packed
+from optimrl_jax.model.fused import decoding, packed
 from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.settings import ComputeSettings
 
@@ -34,15 +36,51 @@ def fused_kernel(compute: ComputeSettings) -> packed.Kernel | None:
     Raises:
       SettingsError: if kernels are asked for on a platform that has none.
     """
-    if compute.attention == "blockwise":
-        return None
+    platform = kernel_platform(compute)
+    return packed.Kernel(platform) if platform else None
+
+
+def kernel_platform(compute: ComputeSettings) -> str:
+    """Return the platform whose kernels a program traced now uses, or "" where it uses none.
+
+    Args:
+      compute: `attention` says which ones are wanted.
+
+    Raises:
+      SettingsError: if kernels are asked for on a platform that has none.
+    """
     platform = sharding.traced_platform()
-    if platform in packed.KERNELS:
-        return packed.Kernel(platform)
+    if compute.attention != "blockwise" and platform in packed.KERNELS:
+        return platform
     if compute.attention == "pallas":
-        known = ", ".join(packed.KERNELS)
-        raise SettingsError(f"compute.attention = 'pallas': expected one of {known}, found {platform}")
-    return None
+        known = " or ".join(packed.KERNELS)
+        raise SettingsError(f"compute.attention = 'pallas': expected {known}, found {platform or 'no mesh'}")
+    return ""
+
+
+def attend_filled(
+    query: Float[Array, "s 1 n d"], past: KeyValue, filled: attention.FilledColumns, *, compute: ComputeSettings
+) -> Float[Array, "s 1 n d"]:
+    """Attend with one new token a row over the filled columns of its cache.
+
+    Args:
+      query: `[s, 1, n, d]`, not yet divided by sqrt(d).
+      past: the cache of one layer, the new token included.
+      filled: how many of its columns each row sees.
+      compute: `attention`.
+
+    Returns:
+      `[s, 1, n, d]` in the type of the values.
+
+    Raises:
+      SettingsError: if kernels are asked for on a platform that has none.
+    """
+    platform = kernel_platform(compute)
+    if not platform or not decoding.fits_kernel(past, platform):
+        return attention.attend(query, attention.KVBlock(past, filled.mask(past.columns)))
+    attend = functools.partial(decoding.attend_filled, platform=platform)
+    places = "heads", KeyValue("keys", "values"), "rows"
+    return sharding.map_devices(attend, inputs=places, outputs="heads")(query, past, filled.count)
 
 
 def attend_packed(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import jax
 import numpy as np
 
+from optimrl_jax.distributed import sharding
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import sampling, token_step
 from optimrl_jax.model.generation import slots as slots_lib
@@ -116,15 +117,16 @@ def stream_rollouts(
             )
             slots = place(empty)
         slots = waiting.fill(slots, held)
-        slots, progress = slots_lib.advance_slots(
-            slots,
-            decoding,
-            settings,
-            temperature=temperature,
-            waits=waiting.has_more(),
-            end_token=end_token,
-            block=plan.block,
-        )
+        with sharding.on_mesh_of(params):
+            slots, progress = slots_lib.advance_slots(
+                slots,
+                decoding,
+                settings,
+                temperature=temperature,
+                waits=waiting.has_more(),
+                end_token=end_token,
+                block=plan.block,
+            )
         # Handed out while the block runs: what the caller does with them costs the device no time.
         yield from (rollout for _, rollout in finished)
         finished = list(_ended(slots.done, progress, held, stop=stop))

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from optimrl_jax.model import attention, decoder, kv_cache
+from optimrl_jax.model import attention, decoder
 from optimrl_jax.model.decoder import Params
 from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.settings import Network
@@ -81,9 +81,9 @@ def decode_token(
       positions: `[s]` their positions.
       past: the cache of each layer.
       key_positions: `[s, u]`, what the columns hold, the new token included; -1 marks empty columns. Without it the
-        caches are rings (`kv_cache.held_positions`) and each row writes where its position belongs.
+        caches are rings, no longer than the layer's window, and each row writes where its position belongs.
       slot: the column that all rows write; needed with `key_positions`.
-      prefix: what neighbouring rows also see, and share.
+      prefix: what neighbouring rows also see, and share; only with `key_positions`.
 
     Returns:
       Scores of the next token `[s, v]` in float32, and the caches with the new token.
@@ -94,11 +94,15 @@ def decode_token(
     kept = []
     for n, (layer, old, window) in enumerate(zip(unstacked["layers"], past, decoder.layer_windows(c), strict=True)):
         width = old.columns
-        columns = kv_cache.held_positions(positions, width) if key_positions is None else key_positions
-        visible = attention.causal_mask(positions[:, None], columns, window=window)
-        visibility = attention.Mask(visible, positions[:, None], columns)
-        if prefix is not None:
-            visibility = attention.PrefixedMask(visible, prefix.block(n, positions, window=window))
+        visibility: attention.Visibility
+        if key_positions is None:
+            # A ring holds no more than the window sees.
+            visibility = attention.FilledColumns(jnp.minimum(positions + 1, width))
+        else:
+            visible = attention.causal_mask(positions[:, None], key_positions, window=window)
+            visibility = attention.Mask(visible, positions[:, None], key_positions)
+            if prefix is not None:
+                visibility = attention.PrefixedMask(visible, prefix.block(n, positions, window=window))
         column = positions % width if slot is None else slot
         step = decoder.Block(c).apply({"params": layer}, x, rotation, visibility, old, column)
         x, new = typing.cast("tuple[Array, KeyValue]", step)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
+from optimrl_jax.distributed import sharding
 from optimrl_jax.jobs.errors import SettingsError
 from optimrl_jax.model import attention, packed_attention
-from optimrl_jax.model.fused import gpu, packed, spans, tpu
+from optimrl_jax.model.fused import decoding, gpu, packed, spans, tpu
+from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.planning import targets
 from optimrl_jax.planning.compiled_program import read_program
 from optimrl_jax.settings import ComputeSettings, MeshSettings
@@ -95,12 +97,16 @@ def test_kernels_are_refused_where_there_are_none():
         packed_attention.fused_kernel(ComputeSettings(attention="pallas"))
 
 
+def skip_without_compiler(target: str) -> None:
+    if not targets.has_compiler(target):
+        pytest.skip(f"no compiler of {target} here: make compiler TARGET={targets.TARGETS[target].platform}")
+
+
 @pytest.mark.parametrize(
     ("target", "devices", "width"), [("h100", 1, 128), ("h100", 1, 64), ("tpu-v5p", 8, 128), ("tpu-v6e", 4, 64)]
 )
 def test_kernels_compile_for_their_target_forwards_and_backwards(target, devices, width):
-    if not targets.has_compiler(target):
-        pytest.skip(f"no compiler of {target} here: make compiler TARGET={targets.TARGETS[target].platform}")
+    skip_without_compiler(target)
     mesh = targets.absent_mesh(target, MeshSettings(fsdp=devices))
     rows = NamedSharding(mesh, PartitionSpec("fsdp"))
 
@@ -120,3 +126,42 @@ def test_kernels_compile_for_their_target_forwards_and_backwards(target, devices
     found = read_program(jax.jit(grads).lower(*arrays, layout).compile().as_text()).kernels
     names = {name: times for name, times in found.items() if name.startswith("packed_attention")}
     assert names == {f"packed_attention_{part}": 1 for part in ("forward", "query_gradient", "key_gradient")}
+
+
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+def test_decoding_kernels_equal_dense_attention_over_the_filled_columns(platform):
+    draw = np.random.default_rng(0)
+    query = draw.normal(size=(3, 1, 6, 128)).astype(np.float32)
+    key, value = draw.normal(size=(2, 3, 2, 1024, 128)).astype(np.float32)
+    past, filled = KeyValue(key.swapaxes(2, 3), value), np.array([1, 700, 1024])
+    assert decoding.fits_kernel(past, platform)
+    found = decoding.attend_filled(query, past, filled, platform=platform, interpret=True)
+    expected = attention.attend(query, attention.KVBlock(past, attention.FilledColumns(filled).mask(1024)))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    beyond = np.arange(1024) >= filled[:, None]
+    changed = KeyValue(np.where(beyond[:, None, None], 9, past.key), np.where(beyond[:, None, :, None], 9, value))
+    again = decoding.attend_filled(query, changed, filled, platform=platform, interpret=True)
+    np.testing.assert_array_equal(found, again)
+
+
+@pytest.mark.parametrize(("target", "devices"), [("h100", 1), ("tpu-v5p", 8)])
+def test_decoding_kernels_compile_for_their_target(target, devices):
+    skip_without_compiler(target)
+    mesh = targets.absent_mesh(target, MeshSettings(fsdp=devices))
+    rows = NamedSharding(mesh, PartitionSpec("fsdp"))
+
+    def shape(*dims: int, dtype=jnp.bfloat16) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((2 * devices, *dims), dtype, sharding=rows)
+
+    def attend(query, past, filled):
+        with sharding.on_mesh(mesh):
+            return packed_attention.attend_filled(
+                query, past, attention.FilledColumns(filled), compute=ComputeSettings(attention="pallas")
+            )
+
+    past = KeyValue(shape(2, 128, 4096), shape(2, 4096, 128))
+    lowered = jax.jit(attend).lower(shape(1, 12, 128), past, shape(dtype=jnp.int32))
+    compiled = lowered.compile()
+    assert read_program(compiled.as_text()).kernels["decoding_attention"] == 1
+    # No copy of the cache.
+    assert compiled.memory_analysis().temp_size_in_bytes < 2**20
