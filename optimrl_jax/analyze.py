@@ -22,7 +22,7 @@ from optimrl_jax.analysis import (
 )
 from optimrl_jax.analysis.sections import Section
 from optimrl_jax.analysis.study import Study, open_studies
-from optimrl_jax.analysis.timing import backends, passes, service
+from optimrl_jax.analysis.timing import backends, passes, service, service_states
 from optimrl_jax.evaluation.leaderboards import LEADERBOARDS
 from optimrl_jax.jobs.command_line import ArgumentParser, log_to_terminal, run_command
 from optimrl_jax.jobs.progress import JobProgress
@@ -52,6 +52,7 @@ SECTIONS: dict[str, Callable[[Study], Section]] = {
     "training_runs": run_sections.training_runs,
     "service": service.service,
     "bursts": service.bursts,
+    "service_states": service_states.service_states,
     "lengths": run_sections.lengths,
     "cases": speed_sections.cases,
 }

@@ -8,7 +8,7 @@ from optimrl_jax.rewards.compositions import COMPOSITIONS
 from optimrl_jax.rewards.naive_duration import NAIVE_COMPOSITIONS, mean_duration, naive_reward
 from optimrl_jax.rewards.quality_maps import QUALITY_MAPS
 from optimrl_jax.rewards.reliability import reliability, reward_variance, weigh_by_reliability
-from optimrl_jax.rewards.service_states import ServiceEffect, replay_state, service_effect
+from optimrl_jax.rewards.service_states import ReplayedRewards, ServiceEffect, replay_state, service_effect
 from optimrl_jax.rewards.shaping import TIMED_COMPOSITIONS, RewardedOutcome, judge_and_reward, reward, signed
 from optimrl_jax.rewards.speedup import SPEEDUP_COMPOSITIONS, speedup_over_median
 
@@ -18,6 +18,7 @@ __all__ = [
     "QUALITY_MAPS",
     "SPEEDUP_COMPOSITIONS",
     "TIMED_COMPOSITIONS",
+    "ReplayedRewards",
     "RewardedOutcome",
     "ServiceEffect",
     "judge_and_reward",

@@ -77,6 +77,7 @@ class Rewarder:
         reward = functools.partial(rewards.judge_and_reward, **_resolved(settings.reward), **own)
         self._judged = jax.jit(lambda *problem: _judged(reward(*problem)))
         self._variance = _variance_of(reward, settings.reward.reliability_draws)
+        self._replayed = _replayed_by(reward)
         self._seed, self._noise = settings.seed, settings.noise
         self._service = environment.service_named(settings.noise.service)
         self._under_state = jax.jit(environment.under_state)
@@ -114,6 +115,36 @@ class Rewarder:
             variance = _stream(self._of_runs(self._variance, maps, tests, references, execution), stream)
             of_stream = rewards.weigh_by_reliability(of_stream, variance, is_valid)
         return judged._replace(reward=of_stream, is_valid=is_valid)
+
+    def replay(
+        self,
+        problem: int,
+        runs: Sequence[Run],
+        *,
+        state: environment.ServiceState,
+        draws: int,
+        batch: int,
+        stream: int = 1,
+    ) -> rewards.ReplayedRewards:
+        """Reward stored programs as if the service had been in `state`, without the noise and weights of the settings.
+
+        Args:
+          problem: index of the problem among the records.
+          runs: `[r]` executions as recorded; their drift is not read.
+          state: of the service.
+          draws: independent replays.
+          batch: number of the batch of rollouts; picks the random stream.
+          stream: of multitask compositions.
+
+        Returns:
+          Rewards and validity, `[draws, r]` (NumPy).
+        """
+        execution = padding.pad_execution(arrays.Execution.stack(runs), self._k)
+        keys = jax.random.split(arrays.stream_key(self._seed, "service replay", batch, problem), draws)
+        tests, references = self._tests[problem], self._references[problem]
+        found = self._replayed(self._environment, tests, references, execution, state, keys)
+        reward, is_valid = (np.asarray(part) for part in found)
+        return rewards.ReplayedRewards(reward[..., stream] if reward.ndim == 3 else reward, is_valid)
 
     def _of_runs(
         self, judge: Callable[..., typing.Any], maps: Sequence[arrays.AffineMap], *problem: typing.Any
@@ -157,6 +188,27 @@ def can_stop_early(family: environment.Family, composition: str) -> bool:
 def _stream(values: np.ndarray, stream: int) -> np.ndarray:
     """Take one stream of multitask values `[r, 2]`; others `[r]` have one."""
     return values[:, stream] if values.ndim == 2 else values
+
+
+def _replayed_by(reward: Callable[..., rewards.RewardedOutcome]) -> Callable[..., rewards.ReplayedRewards]:
+    """Build the compiled replay of executions under a state of the service; its numbers are traced."""
+
+    def replayed(
+        env: environment.Environment,
+        tests: arrays.Tests,
+        references: arrays.References,
+        execution: arrays.Execution,
+        state: environment.ServiceState,
+        keys: arrays.Array,
+    ) -> rewards.ReplayedRewards:
+        def one(key: arrays.Array) -> rewards.ReplayedRewards:
+            served = environment.under_state(state, tests, execution, key=key)
+            found = reward(env, tests, references, served)
+            return rewards.ReplayedRewards(found.reward, found.outcome.is_valid)
+
+        return jax.vmap(one)(keys)
+
+    return jax.jit(replayed)
 
 
 def _variance_of(reward: Callable[..., rewards.RewardedOutcome], draws: int) -> Callable[..., arrays.Array] | None:

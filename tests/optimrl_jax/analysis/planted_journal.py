@@ -1,13 +1,19 @@
 """A journal of rollouts whose rates are known: a warm-up without programs, one timeout, one burst of two batches."""
 
+import json
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from optimrl_jax.arrays import Status
 from optimrl_jax.rollout import journal
+from tests.optimrl_jax import records
 
 BATCHES, ROLLOUTS = 40, 4
 BURST = (20, 21)
+# One correctness and one optimization test; references take 10, 20, 30 and 40 ms.
+PROBLEM = records.record(name="journal", test_kind=(0, 2))
+SETTINGS = {"environment.family": "qar_ranked", "reward.composition": "two_gate_graded"}
 
 
 def rollout(batch, sample, *, written_ns=1):
@@ -20,6 +26,9 @@ def rollout(batch, sample, *, written_ns=1):
         status[1] = Status.TIMEOUT
     row = dict.fromkeys(journal.SCHEMA.names)
     return row | {
+        "problem": PROBLEM.id,
+        "tokens": 10,
+        "duration_s": [0.01, 0.015 + 0.01 * sample],
         "batch": batch,
         "place": 0,
         "sample": sample,
@@ -39,4 +48,6 @@ def write_shard(run, rows, name="0.parquet"):
 
 
 def write_journal(run):
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "job.json").write_text(json.dumps({"job": "train", "settings": SETTINGS}))
     write_shard(run, [rollout(batch, sample) for batch in range(BATCHES) for sample in range(ROLLOUTS)])

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from optimrl_jax import analyze
+from optimrl_jax.analysis.timing import service_states
 from optimrl_jax.evaluation import records
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR
 from tests.optimrl_jax.analysis import planted, planted_journal
@@ -33,7 +34,9 @@ def output(tmp_path_factory):
             policy["source"] = f"{run if seed == 0 else root / 'absent'}@{policy['step']}"
         records.write_evaluation(make(root / f"seed{seed}"), found)
     names = ",".join(str(root / name) for name in ("one", "seed0", "seed1"))
-    assert analyze.main([f"--records={names}", f"--output={root / 'page'}", f"--runs={run}"]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service_states, "load_records", lambda directory, split: [planted_journal.PROBLEM])
+        assert analyze.main([f"--records={names}", f"--output={root / 'page'}", f"--runs={run}"]) == 0
     return root / "page"
 
 
@@ -157,6 +160,12 @@ def test_other_papers_definitions_score_the_planted_places(output):
     assert row["fast"] == pytest.approx(np.mean(right), rel=1e-5)
     assert row["base"] == pytest.approx(1.0, rel=1e-5)
     assert one(output, "definitions_agreement", definition="dps")["spearman"] == pytest.approx(1.0)
+
+
+def test_stored_rollouts_are_replayed_under_every_state(output):
+    healthy = one(output, "service_states", state="healthy")
+    assert (healthy["shift"], healthy["sign_flips"], healthy["update_cosine"]) == (0.0, 0.0, pytest.approx(1.0))
+    assert one(output, "service_states", state="slow_50")["shift"] < -0.1
 
 
 def test_pairs_to_read_name_both_programs(output):
