@@ -9,7 +9,7 @@ TESTS ?= tests
 # quickstart_opt_only, quickstart_external.
 CONFIG ?= quickstart
 
-.PHONY: setup lint test test-ecosystem quickstart quickstart-external sandbox-image compiler
+.PHONY: setup lint test test-ecosystem quickstart quickstart-external study sandbox-image compiler
 .DELETE_ON_ERROR:
 
 setup: $(STAMP)
@@ -53,6 +53,10 @@ quickstart: $(STAMP)
 # The same job once more with rollouts that a server in another process samples, evaluated beside the main one.
 quickstart-external: $(STAMP)
 	$(RUN_PYTHON) -m optimrl_jax.quickstart external
+
+# The paper's rows from equal starts, three seeds each: some hours on two cores; goes on where it was stopped.
+study: $(STAMP)
+	$(RUN_PYTHON) -m optimrl_jax.study
 
 # The compiler of an accelerator that need not be there, for --dry_run and tests.benchmarks.compiled: an environment of its
 # own that sees the packages of .venv. TARGET is cuda (5 GB) or tpu (0.2 GB).

@@ -8,13 +8,14 @@ main one does, with rollouts that `optimrl_jax.serve` samples in a process of it
 import argparse
 import contextlib
 import pathlib
-import signal
 import socket
 import subprocess
 import sys
 import time
 import typing
 from collections.abc import Iterator, Sequence
+
+from optimrl_jax.jobs.processes import run_job_process
 
 MAIN = "quickstart"
 EXTERNAL = "external"
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
         if step.result and step.result.exists():
             continue
         with _sampler(step.served) as flags:
-            code = _run([sys.executable, "-m", step.module, *step.flags, *flags])
+            code = run_job_process(step.module, (*step.flags, *flags))
         if code:
             return code
     return 0
@@ -121,14 +122,6 @@ def _wait_for(server: subprocess.Popen, port: int) -> None:
 def _variant(name: str) -> str:
     """Return the variant of that name, which may also be the name of its directory in `runs`."""
     return VARIANTS[0] if name == MAIN else name.removeprefix(f"{MAIN}_")
-
-
-def _run(command: list[str]) -> int:
-    with subprocess.Popen(command) as child:
-        # Ctrl-C reaches the child by itself; it leaves its last checkpoint before it ends, and this process waits.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda *_: child.terminate())
-        return child.wait()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Every command is a process of its own, as a user starts it.
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 CONFIG = """
 from configs import base
 
-def get_config():
+def get_config(row=""):
     config = base.get_config()
     config.model.width, config.model.layers, config.model.mlp_width, config.model.vocabulary = 32, 2, 64, 1024
     config.data.prompt_tokens = config.data.completion_tokens = 96
@@ -127,6 +128,21 @@ def test_evaluation_reports_both_policies_and_replays_without_running_anything(r
     again = command(run, "optimrl_jax.evaluate", "--config=config.py", "--workdir=.")
     assert "replaying the executions stored" in again
     assert json.loads((run / "summary.json").read_text())["pass@1"] == summary["pass@1"]
+
+
+def test_a_study_does_what_is_missing_and_reports_on_the_records(run):
+    """Its dataset, start and one row are there already, so that the shared timing pass alone is left."""
+    study = run / "study"
+    for source, target in (("dataset", "dataset"), ("sft", "seed0/sft"), ("whole", "seed0/per_test_top_30")):
+        shutil.copytree(run / source, study / target)
+    flags = ("--config=config.py", "--output=study", "--seeds=1", "--rows=per_test_top_30")
+    said = command(run, "optimrl_jax.study", *flags)
+    assert "job 1 of 1: optimrl_jax.evaluate -> study/seed0" in said
+    summary = json.loads((study / "summary.json").read_text())
+    assert summary["command"] == " ".join(("python -m optimrl_jax.study", *flags))
+    assert set(summary["scores"]["pass@1 p100"]) == {"sft", "per_test_top_30"}
+    assert len(summary["claims"]) == 2
+    assert "job" not in command(run, "optimrl_jax.study", *flags)
 
 
 def test_programs_from_anywhere_are_judged_in_their_order(run, monkeypatch):
