@@ -6,6 +6,7 @@ nothing is mutated.
 
 import dataclasses
 import enum
+import json
 from collections.abc import Sequence
 
 from beam_pipelines.matrices import Executions, Timings
@@ -173,6 +174,11 @@ class Problem:
     def is_judged_by_program(self) -> bool:
         """Whether a program judges outputs, and no comparison."""
         return self.checker.startswith("{")
+
+    @property
+    def is_interactive(self) -> bool:
+        """Whether a program of the problem talks to solutions."""
+        return self.is_judged_by_program and "interactor" in json.loads(self.checker)
 
     @property
     def executed(self) -> Executions:

@@ -1,11 +1,14 @@
 """Edge: what a pool of correct solutions agrees on for new inputs: by a vote, or by the problem's judging program.
 
 Comes between the inputs of a generator and the tests that they become. Where a program judges outputs, texts need not
-be equal: one solution's outputs are the answers, and the program has to accept all other solutions against them.
+be equal: one solution's outputs are the answers, and the program has to accept all other solutions against them. An
+interactor has to accept all of them.
 """
 
 import dataclasses
 from collections.abc import Sequence
+
+import numpy as np
 
 from beam_pipelines.generators.voting import (
     MIN_AGREEING,
@@ -14,11 +17,12 @@ from beam_pipelines.generators.voting import (
     judge_pool,
     successful_outputs,
 )
-from beam_pipelines.matrices import Executions
+from beam_pipelines.matrices import Executions, verdict_code
 from beam_pipelines.records import Problem, Test
 from beam_pipelines.sandbox_session import SandboxSession
 from optimrl_jax.arrays import Status
 from sandbox.client import checker_named
+from sandbox.protocol import Verdict
 
 # A first reference may be the one that is wrong; more of them would only repeat what the judge said.
 MOST_REFERENCES = 3
@@ -59,6 +63,8 @@ def find_agreement(
       InvalidRequestError: the sandbox does not know the checker, or its program does not compile.
     """
     solutions = [problem.solutions[s] for s in pool]
+    if problem.is_interactive:
+        return _agree_with_interactor(problem, session, pool=pool, candidates=candidates)
     runs = session.run(solutions, candidates, returns_output=True)
     outputs = successful_outputs(runs)
     if problem.is_judged_by_program:
@@ -91,6 +97,19 @@ def _agree_before_judge(
         if (executions.status[:, complete] == Status.SUCCESS).all():
             return Agreement(tests, executions, tuple(complete))
     return None
+
+
+def _agree_with_interactor(
+    problem: Problem, session: SandboxSession, *, pool: Sequence[int], candidates: Sequence[Test]
+) -> Agreement | None:
+    """Let the interactor judge all solutions: there is no answer, and none of those that end may be turned down."""
+    tests = with_outputs(candidates, [""] * len(candidates))
+    executions = session.run([problem.solutions[s] for s in pool], tests, checker=problem.checker).executions
+    against = (verdict_code(Verdict.WRONG_OUTPUT), verdict_code(Verdict.SANDBOX_FAULT))
+    complete = np.flatnonzero((executions.status == Status.SUCCESS).all(axis=0))
+    if len(complete) < MIN_AGREEING or np.isin(executions.verdict, against).any():
+        return None
+    return Agreement(tests, executions, tuple(complete.tolist()))
 
 
 def with_outputs(tests: Sequence[Test], outputs: Sequence[str | None]) -> tuple[Test, ...]:

@@ -7,7 +7,8 @@
     [source, category, group]       text; duplicates share a group and stay in one split
     [difficulty, rating]            whole numbers
     [time_limit_s, memory_limit_bytes]
-    [checker]   name of a comparison, or a program that judges: {program, [language, convention, arguments, files]}
+    [checker]   name of a comparison, or a program that judges: {program, [language, convention, arguments, files]},
+                or {interactor, [judge]} with two such programs
     [generators]                    list of program texts, or of {id, program}
     [tags]                          list of texts
 
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Generator, Label, Problem, Solution, Test, count_stage
 from beam_pipelines.sources.languages import language_named, select_languages
+from beam_pipelines.sources.own_checkers import parse_programs
 from beam_pipelines.sources.reading import (
     BrokenRecordError,
     ReadSource,
@@ -30,7 +32,7 @@ from beam_pipelines.sources.reading import (
     tags_field,
 )
 from optimrl_jax.arrays import TestKind
-from sandbox.protocol import InvalidRequestError, JudgeProgram, from_dict
+from sandbox.protocol import InvalidRequestError
 
 
 def read_jsonl(options: BuildOptions) -> ReadSource:
@@ -78,10 +80,10 @@ def _checker(value: object, options: BuildOptions) -> str:
     if isinstance(checker, str):
         return checker
     try:
-        judge = from_dict(JudgeProgram, checker, path="checker.")
+        programs = parse_programs(checker, path="checker.")
     except InvalidRequestError as error:
         raise BrokenRecordError(str(error)) from None
-    return own_checker(judge, options, comparison="lines")
+    return own_checker(programs, options, comparison="lines")
 
 
 def _test(value: object) -> Test:

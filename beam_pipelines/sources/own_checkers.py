@@ -9,13 +9,15 @@ import functools
 import json
 import re
 from collections.abc import Mapping
+from typing import TypeVar
 
 from beam_pipelines.records import Problem
 from beam_pipelines.remote_files import existing_place
 from optimrl_jax.jobs.errors import UserError
-from sandbox.protocol import InvalidRequestError, JudgeProgram, from_dict, to_json
+from sandbox.protocol import InvalidRequestError, JudgeProgram, ProblemPrograms, from_dict, to_json
 
 Checkers = Mapping[str, str]
+Program = TypeVar("Program", bound=JudgeProgram)
 TESTLIB = "testlib.h"
 _INCLUDES_TESTLIB = re.compile(r'^\s*#\s*include\s*[<"]testlib\.h[>"]', re.MULTILINE)
 
@@ -36,9 +38,23 @@ def lacks_testlib(judge: JudgeProgram) -> bool:
     return TESTLIB not in judge.files and _INCLUDES_TESTLIB.search(judge.program) is not None
 
 
-def with_testlib(judge: JudgeProgram, path: str) -> JudgeProgram:
+def with_testlib(judge: Program, path: str) -> Program:
     """Give a program the header testlib.h from a file; raises UserError where that is not there."""
     return dataclasses.replace(judge, files=judge.files | {TESTLIB: _read_testlib(path)})
+
+
+def parse_programs(value: object, *, path: str = "") -> JudgeProgram | ProblemPrograms:
+    """Read the judging programs of a problem from parsed JSON: of an interactive one, or the one that judges outputs.
+
+    Args:
+      value: what was parsed.
+      path: what the fields' names begin with in errors.
+
+    Raises:
+      InvalidRequestError: a field is missing, unknown or of another type.
+    """
+    is_interactive = isinstance(value, dict) and "interactor" in value
+    return from_dict(ProblemPrograms if is_interactive else JudgeProgram, value, path=path)
 
 
 def add_checker(problem: Problem, known: Checkers) -> Problem:
@@ -58,7 +74,7 @@ def read_checkers(path: str) -> Checkers:
 
     Args:
       path: a JSON object: name of a problem -> object with `program` and, where they differ from the defaults of
-        `sandbox.protocol.JudgeProgram`, its other fields; empty for no programs.
+        `sandbox.protocol.JudgeProgram`, its other fields, or with the fields of `ProblemPrograms`; empty for none.
 
     Returns:
       Name of the problem -> its checker.
@@ -71,7 +87,7 @@ def read_checkers(path: str) -> Checkers:
     file = existing_place(path, "--checkers")
     try:
         judges = json.loads(file.read_bytes().decode("utf-8-sig")).items()
-        return {name: to_json(from_dict(JudgeProgram, judge)) for name, judge in judges}
+        return {name: to_json(parse_programs(judge)) for name, judge in judges}
     except (ValueError, AttributeError, RecursionError, InvalidRequestError) as error:
         expected = "a JSON object of judging programs by problem"
         raise UserError(f"--checkers = {path!r}: expected {expected} ({type(error).__name__}: {error})") from None

@@ -21,7 +21,7 @@ from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import KEPT, REJECTED, Problem, Rejection
 from beam_pipelines.sources import own_checkers
 from beam_pipelines.sources.row_files import DamagedRow, RowBlock, find_row_files, make_blocks, read_block
-from sandbox.protocol import JudgeProgram, to_json
+from sandbox.protocol import JudgeProgram, ProblemPrograms, to_json
 
 # Marks and carriage returns belong to files, not to texts: they go before anything runs or is compared.
 BYTE_ORDER_MARK = "\ufeff"
@@ -36,6 +36,7 @@ NAME_FIELDS = ("id", "name", "question_id", "problem_id")
 Parse = Callable[..., Iterable[Problem | Rejection]]
 ParseRow = Callable[[str, Mapping[str, object], BuildOptions], Problem]
 Kind = TypeVar("Kind")
+Program = TypeVar("Program", bound=JudgeProgram)
 
 
 class BrokenRecordError(ValueError):
@@ -117,28 +118,39 @@ def parse_or_reject(
         return Rejection(record_id, "read", "broken_record", str(error))
 
 
-def own_checker(judge: JudgeProgram, options: BuildOptions, *, comparison: str) -> str:
-    """Return what a problem with a judging program of its own carries as its checker.
+def own_checker(programs: JudgeProgram | ProblemPrograms, options: BuildOptions, *, comparison: str) -> str:
+    """Return what a problem with judging programs of its own carries as its checker.
 
     Args:
-      judge: the program.
-      options: `special_judges` decides whether it judges; `testlib` names the header that it may include.
+      programs: a program that judges outputs, or those of an interactive problem.
+      options: `special_judges` decides whether they judge; `testlib` names the header that they may include.
       comparison: name of the comparison to use instead, where the build asks for that.
 
     Raises:
-      UnsupportedProblemError: the build rejects such problems, or the header is not there.
+      UnsupportedProblemError: the build rejects such problems, the problem is interactive and outputs are to be
+        compared, or a program cannot run.
     """
-    if options.special_judges == COMPARE:
+    is_interactive = isinstance(programs, ProblemPrograms)
+    if options.special_judges == COMPARE and not is_interactive:
         return comparison
     if options.special_judges != RUN:
-        raise UnsupportedProblemError("special_judge", "a program judges outputs")
-    if not judge.language:
+        reason, detail = ("interactive", "talks to programs") if is_interactive else ("special_judge", "judges outputs")
+        raise UnsupportedProblemError(reason, f"a program of the problem {detail}")
+    if not is_interactive:
+        return to_json(_runnable(programs, options))
+    judge = programs.judge and _runnable(programs.judge, options)
+    return to_json(ProblemPrograms(_runnable(programs.interactor, options), judge))
+
+
+def _runnable(program: Program, options: BuildOptions) -> Program:
+    """Return a judging program with the header that it includes; raises UnsupportedProblemError where it cannot run."""
+    if not program.language:
         raise UnsupportedProblemError("special_judge", "the checker is in no language that the sandbox runs")
-    if own_checkers.lacks_testlib(judge):
-        if not options.testlib:
-            raise UnsupportedProblemError("special_judge", "the checker includes testlib.h: name it by --testlib")
-        judge = own_checkers.with_testlib(judge, options.testlib)
-    return to_json(judge)
+    if not own_checkers.lacks_testlib(program):
+        return program
+    if not options.testlib:
+        raise UnsupportedProblemError("special_judge", "the checker includes testlib.h: name it by --testlib")
+    return own_checkers.with_testlib(program, options.testlib)
 
 
 def rating_band(rating: int) -> str:

@@ -12,11 +12,29 @@ from beam_pipelines.sources.own_checkers import accepts_any_answer, add_checker,
 from beam_pipelines.stages.classify import classify
 from beam_pipelines.stages.thresholds import CORRECTNESS
 from optimrl_jax.jobs.errors import UserError
-from sandbox.protocol import JudgeProgram, from_json, to_json
+from sandbox.protocol import Interactor, JudgeProgram, ProblemPrograms, from_json, to_json
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.faults import ANY_PLACE, FIRST_LARGEST, LAST_LARGEST, POSITION_JUDGE
 
 JUDGE = to_json(JudgeProgram(POSITION_JUDGE, "python3"))
+# Says whether a guess is too small or too large, until it is right.
+INTERACTOR = """import sys
+secret = int(open(sys.argv[1]).read())
+for line in sys.stdin:
+    print("<" if secret < int(line) else ">" if secret > int(line) else "=", flush=True)
+    if int(line) == secret:
+        sys.exit(0)
+sys.exit(1)
+"""
+HALVING = """low, high, said = 1, 100, ""
+while said != "=":
+    guess = (low + high) // 2
+    print(guess, flush=True)
+    said = input()
+    low, high = (low, guess - 1) if said == "<" else (guess + 1, high)
+"""
+COUNTING = "guess = 1\nprint(guess, flush=True)\nwhile input() != '=':\n    guess += 1\n    print(guess, flush=True)\n"
+GIVING_UP = "print(50, flush=True)\ninput()\n"
 ALWAYS_LAST = "n = int(input())\nprint(n - 1)\n"
 
 
@@ -84,3 +102,16 @@ def test_the_judge_has_to_accept_all_solutions_that_end(tmp_path, programs, agre
     assert (found and found.agreeing) == agreeing
     if found:
         assert [test.output for test in found.tests] == ["0\n", "0\n"]
+
+
+@pytest.mark.parametrize(("programs", "agreeing"), [((HALVING, COUNTING), (0, 1)), ((HALVING, GIVING_UP), None)])
+def test_an_interactor_has_to_accept_all_solutions(programs, agreeing):
+    checker = to_json(ProblemPrograms(Interactor(INTERACTOR, "python3")))
+    problem = planted.problem(correct=programs, incorrect=(), checker=checker)
+    session = SandboxSession(Connection("local", workers=1, store="", limit_s=5.0, memory_bytes=1 << 28))
+    try:
+        found = find_agreement(problem, session, pool=[0, 1], candidates=[Test(1, "7\n", None), Test(1, "93\n", None)])
+    finally:
+        session.close()
+    assert (found and found.agreeing) == agreeing
+    assert found is None or [test.output for test in found.tests] == ["", ""]

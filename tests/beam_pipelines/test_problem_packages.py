@@ -4,7 +4,7 @@ import pytest
 
 from beam_pipelines.records import Problem
 from beam_pipelines.sources.packages.programs import matches
-from sandbox.protocol import JudgeProgram, from_json
+from sandbox.protocol import JudgeProgram, ProblemPrograms, from_json
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.corpora import read_records
 from tests.beam_pipelines.layouts import LATER, LEGACY, MANIFEST, POLYGON, write_files
@@ -178,8 +178,8 @@ def test_arguments_may_stand_with_a_group_or_a_test(tmp_path, file, text):
          "special_judge", "several validators"),
         ({"problem.yaml": "validation: custom", "output_validators/v/v.py": "", "output_validators/v/run": ""},
          "special_judge", "as it is"),
-        ({"problem.yaml": "validation: custom interactive"}, "interactive", "interactive"),
-        ({"problem.yaml": "type: interactive"}, "interactive", "interactive"),
+        ({"problem.yaml": "validation: custom interactive"}, "interactive", "output_validators: no source"),
+        ({"problem.yaml": "type: interactive"}, "interactive", "no source"),
         ({"problem.yaml": "type: [scoring, multi-pass]"}, "multi_pass", "multi-pass"),
         ({"problem.yaml": "type: submit-answer"}, "submit_answer", "submit-answer"),
         ({"problem.yaml": "validator_flags: float_tolerance much"}, "broken_record", "float_tolerance = 'much'"),
@@ -231,6 +231,22 @@ def test_a_validator_of_the_packages_own_judges_with_its_files_and_arguments(tmp
     assert (list(judge.files.values()), judge.arguments) == (["more"], arguments)
 
 
+def test_the_validator_of_an_interactive_package_talks_to_programs(tmp_path):
+    files = LATER | {"problem.yaml": "type: interactive", "output_validator/v.py": "import sys"}
+    programs = from_json(ProblemPrograms, read_package(tmp_path, files).checker)
+    assert (programs.interactor.program, programs.interactor.convention) == ("import sys", "kattis")
+    assert programs.judge is None
+    assert read_package(tmp_path, files, special_judges="compare").reason == "interactive"
+
+
+def test_an_interactor_of_a_polygon_package_comes_with_the_checker_of_what_it_wrote(tmp_path):
+    interactor = '<interactor><source path="files/talk.cpp" type="cpp.g++17"/></interactor><solutions>'
+    files = {"problem.xml": MANIFEST.replace("<solutions>", interactor), "files/talk.cpp": "a", "files/check.cpp": "b"}
+    programs = from_json(ProblemPrograms, read_package(tmp_path, POLYGON | files, "polygon").checker)
+    assert (programs.interactor.program, programs.interactor.convention) == ("a", "testlib")
+    assert (programs.judge.program, programs.judge.language) == ("b", "cpp")
+
+
 def test_a_checker_of_a_polygon_package_judges_with_the_headers_of_the_package(tmp_path):
     resources = '<files><resources><file path="files/testlib.h"/></resources></files><assets>'
     manifest = MANIFEST.replace("std::rcmp6.cpp", "check.cpp").replace("<assets>", resources)
@@ -260,9 +276,9 @@ def test_sections_of_a_statement_are_put_together(tmp_path):
 @pytest.mark.parametrize(
     ("change", "reason", "detail"),
     [
-        (("std::rcmp6.cpp", "own.cpp"), "special_judge", "checker = 'own.cpp'"),
+        (("std::rcmp6.cpp", "own.cpp"), "special_judge", "checker: no source of it"),
         (('input-file=""', 'input-file="in.txt"'), "file_io", "in.txt"),
-        (("<solutions>", "<interactor/><solutions>"), "interactive", "interactor"),
+        (("<solutions>", "<interactor/><solutions>"), "special_judge", "interactor: no source of it"),
         (("tests/%02d<", "tests/%02d-%d<"), "broken_record", "expected one place for a number"),
         (("tests/%02d<", "../%02d<"), "broken_record", "expected a path inside the package"),
         (("tests/%02d.a", "tests/%02d.out"), "broken_record", "the full package has it"),

@@ -1,8 +1,8 @@
 """Edge: ICPC/Kattis problem packages: one directory a problem, in the formats `legacy`, `2023-07` and `2025-09`.
 
 Tests that the samples and secret data hold are original tests. How outputs are compared follows the arguments of the
-default validator; a validator of the package's own judges in the sandbox. What is not judged by the output of one run
-(interactive and multi-pass problems, answers that are submitted) is named and left out.
+default validator; a validator of the package's own judges in the sandbox, and talks to programs where the problem is
+interactive. What is not judged by one run (multi-pass problems, answers that are submitted) is named and left out.
 """
 
 import configparser
@@ -32,7 +32,7 @@ from beam_pipelines.sources.reading import (
     own_checker,
 )
 from optimrl_jax.arrays import TestKind
-from sandbox.protocol import JudgeProgram
+from sandbox.protocol import Interactor, JudgeProgram, ProblemPrograms
 
 SOURCE = "packages"
 MANIFEST = "problem.yaml"
@@ -95,9 +95,10 @@ def _checker(validator: Validator | None, arguments: Arguments, options: BuildOp
     """Return the comparison of the default validator with these arguments, or the package's own validator with them."""
     if validator is None:
         return choose_checker(arguments)
-    program, language, files = validator
-    judge = JudgeProgram(program, language, "kattis", arguments=arguments, files=dict(files))
-    return own_checker(judge, options, comparison="kattis")
+    kind = Interactor if validator.is_interactive else JudgeProgram
+    program = kind(validator.program, validator.language, "kattis", arguments=arguments, files=dict(validator.files))
+    programs = ProblemPrograms(program) if isinstance(program, Interactor) else program
+    return own_checker(programs, options, comparison="kattis")
 
 
 def _tests_and_arguments(package: pathlib.Path, manifest: Mapping[str, object]) -> tuple[tuple[Test, ...], Arguments]:

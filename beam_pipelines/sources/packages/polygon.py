@@ -1,14 +1,15 @@
 """Edge: Polygon packages: one directory a problem, described by its `problem.xml`.
 
 Only packages that hold their tests can be read: tests and answers that a standard package leaves to be generated are
-named as missing. Checkers of the standard library become the comparison that they stand for; other checkers are run.
-Interactors and files are named and left out.
+named as missing. Checkers of the standard library become the comparison that they stand for; other checkers, and
+interactors, are run. Problems that read or write files are named and left out.
 """
 
 import pathlib
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator
+from typing import TypeVar
 
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Label, Problem, Solution, Test, count_stage
@@ -21,7 +22,7 @@ from beam_pipelines.sources.reading import (
     own_checker,
 )
 from optimrl_jax.arrays import TestKind
-from sandbox.protocol import JudgeProgram
+from sandbox.protocol import Interactor, JudgeProgram, ProblemPrograms
 
 SOURCE = "polygon"
 MANIFEST = "problem.xml"
@@ -53,6 +54,7 @@ LABELS = {
     "presentation-error": Label.INCORRECT,
     "failed": Label.INCORRECT,
 }
+Program = TypeVar("Program", bound=JudgeProgram)
 STATEMENT_PARTS = ("legend", "input", "output", "interaction", "notes")
 
 
@@ -80,8 +82,6 @@ def problem_from_polygon(package: pathlib.Path, options: BuildOptions) -> Proble
         raise BrokenRecordError(f"{MANIFEST}: expected judging/testset")
     if judging.get("input-file") or judging.get("output-file"):
         raise UnsupportedProblemError("file_io", f"input-file = {judging.get('input-file')!r}")
-    if root.find("assets/interactor") is not None:
-        raise UnsupportedProblemError("interactive", "assets/interactor is given")
     solutions, unlabelled = _solutions(package, root)
     accepted = select_languages(solutions, options)
     problem = Problem(
@@ -139,25 +139,38 @@ def _inside(package: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def _checker(package: pathlib.Path, root: ElementTree.Element, options: BuildOptions) -> str:
-    """Return the comparison that a checker of the standard library stands for, or any other checker as a program."""
-    checker = root.find("assets/checker")
+    """Return the comparison that a checker of the standard library stands for, or the programs that judge."""
+    checker, interactor = root.find("assets/checker"), root.find("assets/interactor")
     name = "" if checker is None else checker.get("name", "")
     standard = name.removeprefix("std::").removesuffix(".cpp")
+    if interactor is not None:
+        programs = ProblemPrograms(
+            _judging(package, root, interactor, kind=Interactor),
+            None if checker is None else _judging(package, root, checker, kind=JudgeProgram),
+        )
+        return own_checker(programs, options, comparison="tokens")
     if name.startswith("std::") and standard in CHECKERS:
         return CHECKERS[standard]
-    source = None if checker is None else checker.find("source")
+    return own_checker(_judging(package, root, checker, kind=JudgeProgram), options, comparison="tokens")
+
+
+def _judging(
+    package: pathlib.Path, root: ElementTree.Element, node: ElementTree.Element | None, *, kind: type[Program]
+) -> Program:
+    """Read a checker or an interactor with the headers of the package."""
+    source = None if node is None else node.find("source")
     path = _inside(package, "" if source is None else source.get("path", ""))
     if source is None or not path.is_file():
-        raise UnsupportedProblemError("special_judge", f"checker = {name[:40]!r}: its source is not in the package")
+        raise UnsupportedProblemError(
+            "special_judge", f"{node.tag if node is not None else 'checker'}: no source of it"
+        )
     headers = {
         place.name: place.read_text("utf-8-sig", errors="replace")
         for file in root.iterfind("files/resources/file")
         for place in [_inside(package, file.get("path", ""))]
         if place.suffix == ".h" and place.is_file()
     }
-    program = path.read_text("utf-8-sig", errors="replace")
-    judge = JudgeProgram(program, _language(source), files=headers)
-    return own_checker(judge, options, comparison="tokens")
+    return kind(path.read_text("utf-8-sig", errors="replace"), _language(source), files=headers)
 
 
 def _solutions(package: pathlib.Path, root: ElementTree.Element) -> tuple[list[Solution], dict[str, int]]:

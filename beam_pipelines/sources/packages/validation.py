@@ -9,7 +9,8 @@ from beam_pipelines.sources.languages import language_of_file
 from beam_pipelines.sources.reading import BrokenRecordError, UnsupportedProblemError
 
 # A scoring problem that the default validator judges has full score where every test is right: that is judged here.
-UNJUDGED_TYPES = {"interactive": "interactive", "multi-pass": "multi_pass", "submit-answer": "submit_answer"}
+UNJUDGED_TYPES = {"multi-pass": "multi_pass", "submit-answer": "submit_answer"}
+INTERACTIVE = "interactive"
 VALIDATOR_FOLDERS = ("output_validator", "output_validators")
 # Settings of a group of tests: of format 2025-09, and of the older ones.
 GROUP_FILES = ("test_group.yaml", "testdata.yaml")
@@ -31,11 +32,13 @@ class Validator(NamedTuple):
       program: its main source.
       language: the sandbox's name of its language.
       files: its other files by name.
+      is_interactive: whether it talks to the program under test instead of reading its output.
     """
 
     program: str
     language: str
     files: Mapping[str, str]
+    is_interactive: bool
 
 
 def read_validator(package: pathlib.Path, manifest: Mapping[str, object]) -> Validator | None:
@@ -48,8 +51,8 @@ def read_validator(package: pathlib.Path, manifest: Mapping[str, object]) -> Val
       manifest: what `problem.yaml` says.
 
     Raises:
-      UnsupportedProblemError: one run and one look at its output do not judge the problem, or the validator is none
-        that the sandbox runs. The error's reason is the kind of problem.
+      UnsupportedProblemError: one run does not judge the problem, or the validator is none that the sandbox runs. The
+        error's reason is the kind of problem.
     """
     validation = str(manifest.get("validation") or "default").split()
     kinds = manifest.get("type") or "pass-fail"
@@ -59,8 +62,9 @@ def read_validator(package: pathlib.Path, manifest: Mapping[str, object]) -> Val
             raise UnsupportedProblemError(reason, f"type: {kind}")
     is_legacy = str(manifest.get("problem_format_version") or "legacy").startswith("legacy") and "type" not in manifest
     own = [package / folder for folder in VALIDATOR_FOLDERS if _has_program(package / folder)]
-    if validation[0] != "default" or (own and not (is_legacy and "validation" in manifest)):
-        return _validator(own[0] if own else package / VALIDATOR_FOLDERS[1])
+    is_interactive = INTERACTIVE in words
+    if is_interactive or validation[0] != "default" or (own and not (is_legacy and "validation" in manifest)):
+        return _validator(own[0] if own else package / VALIDATOR_FOLDERS[1], is_interactive=is_interactive)
     return None
 
 
@@ -68,19 +72,20 @@ def _has_program(folder: pathlib.Path) -> bool:
     return folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
 
 
-def _validator(folder: pathlib.Path) -> Validator:
+def _validator(folder: pathlib.Path, *, is_interactive: bool) -> Validator:
     """Read a validator: one source file, or a program of several files in one folder."""
+    kind = INTERACTIVE if is_interactive else "special_judge"
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
     sources = [path for path in paths if language_of_file(path)]
     if len({path.parent for path in sources}) > 1 and all(path.parent != folder for path in sources):
-        raise UnsupportedProblemError("special_judge", f"{folder.name}: several validators")
+        raise UnsupportedProblemError(kind, f"{folder.name}: several validators")
     if not sources or any(path.name in ("build", "run") for path in paths):
-        raise UnsupportedProblemError("special_judge", f"{folder.name}: no source that the sandbox can run as it is")
+        raise UnsupportedProblemError(kind, f"{folder.name}: no source that the sandbox can run as it is")
     # Of several sources, the one with a usual name is what runs; for compiled ones the order does not matter.
     main = min(sources, key=lambda path: (path.stem not in MAIN_NAMES, path.name))
     language = language_of_file(main)
     files = {path.name: path.read_text("utf-8-sig", errors="replace") for path in paths if path != main}
-    return Validator(main.read_text("utf-8-sig", errors="replace"), language, files)
+    return Validator(main.read_text("utf-8-sig", errors="replace"), language, files, is_interactive)
 
 
 def validator_arguments(
