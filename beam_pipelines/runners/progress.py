@@ -1,7 +1,7 @@
 """Edge: progress on standard error: a bar with rate and time left on a terminal, sparse lines elsewhere.
 
-A pipeline streams problems through all stages. A line names how many problems each stage has kept so far, the bar how
-many of all problems are done (kept by the last stage or rejected by any), the stage at work, and executions a second.
+A pipeline streams problems through all stages. Line and bar say how many of all problems are done (kept by the last
+stage or rejected by any), executions a second and the time left; the bar also names the stage at work.
 Counts are those of this process; a distributed runner has views of its own.
 """
 
@@ -12,7 +12,8 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-INTERVAL_S = 5.0
+# Between two lines: a quarter of what the build has taken so far, within these.
+LEAST_GAP_S, MOST_GAP_S = 5.0, 60.0
 
 
 class StageProgress:
@@ -25,7 +26,7 @@ class StageProgress:
         self._start = self._reported = time.monotonic()
         self._executions = 0.0
         self._last_stage = ""
-        self._done = 0
+        self._done = self._expected = 0
         self._bar: ProgressBar | None = None
 
     def expect(self, problems: int, *, last_stage: str) -> None:
@@ -37,6 +38,7 @@ class StageProgress:
         """
         with self._lock:
             self._last_stage, self._done, self._executions = last_stage, 0, 0.0
+            self._expected = problems
             self._start = time.monotonic()
             self._bar = ProgressBar(problems) if sys.stderr.isatty() else None
 
@@ -66,14 +68,20 @@ class StageProgress:
             self._counts[stage][0 if is_kept else 1] += 1
             self._executions += executions
             self._done += not is_kept or stage == self._last_stage
+            now = time.monotonic()
+            elapsed_s = max(1e-9, now - self._start)
             if self._bar:
-                rate = self._executions / max(1e-9, time.monotonic() - self._start)
-                self._bar.update(self._done, stage=stage, executions_per_s=rate)
-            elif time.monotonic() - self._reported >= INTERVAL_S:
-                # Runners set stages up from the last to the first, and later stages keep no more than earlier ones.
-                place = {name: index for index, name in enumerate(self._counts)}
-                names = sorted(place, key=lambda name: (-self._counts[name][0], -place[name]))
-                self._print(", ".join(f"{name} {self._counts[name][0]}" for name in names if self._counts[name][0]))
+                self._bar.update(self._done, stage=stage, executions_per_s=self._executions / elapsed_s)
+            elif self._done and now - self._reported >= min(MOST_GAP_S, max(LEAST_GAP_S, elapsed_s / 4)):
+                self._print(self._line(elapsed_s))
+
+    def _line(self, elapsed_s: float) -> str:
+        """Say how many problems are done, and of how many where that is known; then the time left as well."""
+        rate = f"{self._executions / elapsed_s:.0f} executions/s"
+        if self._expected < self._done:
+            return f"{self._done} problems done, {rate}"
+        left_s = elapsed_s / self._done * (self._expected - self._done)
+        return f"{self._done} of {self._expected} problems done, {rate}, about {left_s / 60:.0f} min left"
 
     def finish(self, stage: str) -> None:
         """Print what a registered stage did, unless a bar shows it or it did nothing since it last said so."""

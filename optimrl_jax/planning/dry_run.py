@@ -26,6 +26,7 @@ from optimrl_jax.jobs.command_line import Job
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.user_code import names_function
 from optimrl_jax.model import adapters, decoder
+from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import cost_model, targets
 from optimrl_jax.planning.compiled_program import read_program
 from optimrl_jax.rollout import groups as groups_lib
@@ -132,7 +133,7 @@ def sft(job: Job) -> None:
       UserError: if the settings cannot be run, or the step does not fit the memory of a device.
     """
     multihost.check_even_shares(job.settings, shared=multihost.SHARED_IN_SFT)
-    _report(job, plan_sft)
+    _report(job, plan_sft, start=job.settings.sft.init_from)
 
 
 def grpo(job: Job) -> None:
@@ -143,7 +144,7 @@ def grpo(job: Job) -> None:
     """
     multihost.check_even_shares(job.settings, shared=multihost.SHARED_IN_GRPO)
     _check_names(job.settings)
-    _report(job, plan_grpo)
+    _report(job, plan_grpo, start=job.settings.grpo.init_from)
 
 
 def update_costs(planned: Update, settings: Settings) -> tuple[list[cost_model.ParameterLine], dict[str, float]]:
@@ -280,10 +281,10 @@ def lower_update(
     return traced.lower() if isinstance(mesh, jax.sharding.Mesh) else traced.lower(lowering_platforms=("cuda",))
 
 
-def _report(job: Job, plan: typing.Callable[[Settings], Update]) -> None:
+def _report(job: Job, plan: typing.Callable[[Settings], Update], *, start: str) -> None:
     if (job.workdir / workdir.POLICY_FILE).exists():
         raise UserError(f"--workdir = {str(job.workdir)!r}: expected a directory without a job for a dry run")
-    settings = dataclasses.replace(job.settings, model=_model(job.settings))
+    settings = dataclasses.replace(job.settings, model=_model(job.settings, start))
     try:
         planned = plan(settings)
         parameters, found = update_costs(planned, settings)
@@ -301,10 +302,12 @@ def _report(job: Job, plan: typing.Callable[[Settings], Update]) -> None:
         )
 
 
-def _model(settings: Settings) -> ModelSettings:
-    """Return the shape of the policy to start from if it is there already, else that of `model`."""
-    start = pathlib.Path(settings.grpo.init_from) / workdir.POLICY_FILE
-    return workdir.read_model(start.parent) if settings.grpo.init_from and start.exists() else settings.model
+def _model(settings: Settings, start: str) -> ModelSettings:
+    """Return the shape of the policy that a job starts from if it is there already, else that of `model`."""
+    if published.names_published_weights(start):
+        return published.read_shape(start)
+    is_there = start and (pathlib.Path(start) / workdir.POLICY_FILE).exists()
+    return workdir.read_model(pathlib.Path(start)) if is_there else settings.model
 
 
 def _check_names(settings: Settings) -> None:

@@ -19,7 +19,7 @@ class SandboxSettings:
         "local",
         "who runs programs: docker, http(s)://host:port of services, separated by commas, or local: without isolation",
     )
-    workers: int = setting(2, "programs timed at the same time by the local backend", POSITIVE)
+    workers: int = setting(2, "programs timed here at the same time, or requests under way to services", POSITIVE)
     limit_s: float = setting(10.0, "cap of one run, s", POSITIVE)
     repeats: int = setting(1, "most timed executions of a test, on average over those of a program", POSITIVE)
     precision: float = setting(

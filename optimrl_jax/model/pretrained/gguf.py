@@ -60,7 +60,7 @@ def load_gguf(
     """
     path = pathlib.Path(path)
     reader = open_gguf(path)
-    settings, tokenizer = _settings(reader, path), _tokenizer(reader, path)
+    settings, tokenizer = read_gguf_shape(reader, path), _tokenizer(reader, path)
     stored = _Tensors(reader, settings)
     params = hugging_face.assemble_parameters(
         settings, stored, names=GGUF, source=path, dtype=dtype, placement=placement
@@ -206,7 +206,8 @@ def open_gguf(path: pathlib.Path) -> gguf.GGUFReader:
         raise UserError(f"{path}: expected a complete GGUF file ({str(error).splitlines()[0]})") from None
 
 
-def _settings(reader: gguf.GGUFReader, path: pathlib.Path) -> ModelSettings:
+def read_gguf_shape(reader: gguf.GGUFReader, path: pathlib.Path) -> ModelSettings:
+    """Read the shape of the decoder from the header of a file; raise UserError where it is of another kind."""
     architecture = _field(reader, "general.architecture", path)
     if architecture != ARCHITECTURE:
         raise UserError(f"{path}, architecture {architecture!r}: expected {ARCHITECTURE!r}")

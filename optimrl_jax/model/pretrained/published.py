@@ -38,7 +38,7 @@ class Pretrained:
 def names_published_weights(source: str) -> bool:
     """Say whether a setting names published weights rather than the workdir of a job."""
     path = pathlib.Path(source)
-    return source.startswith(PACKAGE) or source.endswith(SUFFIX) or (path / hugging_face.CONFIG_FILE).exists()
+    return _is_gguf(source) or (path / hugging_face.CONFIG_FILE).exists()
 
 
 def load_published(source: str, *, mesh: jax.sharding.Mesh | None = None) -> Pretrained:
@@ -58,8 +58,8 @@ def load_published(source: str, *, mesh: jax.sharding.Mesh | None = None) -> Pre
         def placement(path: str) -> jax.sharding.Sharding:
             return jax.sharding.NamedSharding(mesh, sharding.spec_of(path))
 
-    if source.startswith(PACKAGE) or source.endswith(SUFFIX):
-        path = find_carried(source.removeprefix(PACKAGE)) if source.startswith(PACKAGE) else pathlib.Path(source)
+    if _is_gguf(source):
+        path = _gguf_file(source)
         settings, params, tokenizer = gguf.load_gguf(path, placement=placement)
     else:
         path = pathlib.Path(source)
@@ -70,6 +70,29 @@ def load_published(source: str, *, mesh: jax.sharding.Mesh | None = None) -> Pre
     if tokenizer.size > settings.vocabulary:
         raise UserError(f"{path}: expected a tokenizer of at most {settings.vocabulary} tokens, found {tokenizer.size}")
     return Pretrained(settings, params, tokenizer)
+
+
+def read_shape(source: str) -> ModelSettings:
+    """Read the shape of the weights that `source` names, without the weights.
+
+    Args:
+      source: a directory, a GGUF file, or `gguf:PACKAGE`.
+
+    Raises:
+      UserError: in one line, where it is missing or of another kind.
+    """
+    if _is_gguf(source):
+        path = _gguf_file(source)
+        return gguf.read_gguf_shape(gguf.open_gguf(path), path)
+    return hugging_face.read_model_settings(pathlib.Path(source))
+
+
+def _is_gguf(source: str) -> bool:
+    return source.startswith(PACKAGE) or source.endswith(SUFFIX)
+
+
+def _gguf_file(source: str) -> pathlib.Path:
+    return find_carried(source.removeprefix(PACKAGE)) if source.startswith(PACKAGE) else pathlib.Path(source)
 
 
 def find_carried(package: str) -> pathlib.Path:

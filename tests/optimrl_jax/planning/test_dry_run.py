@@ -12,6 +12,7 @@ from optimrl_jax.grpo import loop
 from optimrl_jax.jobs import command_line
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR
 from optimrl_jax.model import decoder
+from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import cost_model, dry_run
 from optimrl_jax.settings import MeshSettings, ModelSettings, Settings
 from tests.optimrl_jax.grpo.groups import SETTINGS
@@ -94,6 +95,19 @@ def test_mistakes_are_found_without_devices_or_data(arguments, message, tmp_path
     assert message in error
     assert error.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+GOLDENS = ROOT / "tests" / "optimrl_jax" / "model" / "goldens"
+
+
+@pytest.mark.parametrize(("job", "section"), [(dry_run.sft, "sft"), (dry_run.grpo, "grpo")])
+def test_the_shape_is_that_of_the_weights_that_a_job_starts_from(job, section, tmp_path):
+    start = f"--config.{section}.init_from={GOLDENS / 'qwen2_tied'}"
+    assert command_line.run_job(pytest.fail, ["job", *CONFIG, start, f"--workdir={tmp_path}"], dry_run=job) == 0
+    shape = published.read_shape(str(GOLDENS / "qwen2_tied"))
+    assert shape != Settings().model
+    leaves = jax.tree.leaves(decoder.abstract_params(shape))
+    assert json.loads((tmp_path / "summary.json").read_text())["parameters"] == sum(leaf.size for leaf in leaves)
 
 
 def test_a_parameter_without_a_rule_is_found(tmp_path, capsys, monkeypatch):
