@@ -19,15 +19,16 @@ Theory of operation. From the outside to the inside:
     spawner   (inside.spawner) one process, child of the runner, forked before the first request: forks zygotes, which
               therefore hold nothing of earlier programs, and leaves them to the runner.
     zygote    (inside.zygote) one process per program, child of the runner, in the control group of programs. Holds the
-              compiled program as bytes, has its own mounts, and forks when it is told to.
+              compiled program as bytes, has its own mounts, and forks when it is told to. Notes when the program ends,
+              ends its world, reports.
     first     (inside.worlds) one process per run, child of the zygote: process 1 of a fresh world with its own
-              processes, mounts and System V objects. Notes when the program ends, kills the rest of its world, reports.
-    program   child of the first: a user without any privileges, under limits. Its own code starts at the bottom of the
-              stack of an interpreter that looks freshly started.
+              processes, mounts and System V objects. Sleeps, so that they last as long as it does.
+    program   child of the zygote, born into that world: a user without any privileges, under limits. Its own code
+              starts at the bottom of the stack of an interpreter that looks freshly started.
 
 Who tells whom: worker -> runner by the container's standard streams; runner -> zygote by a pipe of orders and one of
-answers; first -> zygote by a pipe that no program holds; program -> runner by a single mark when it begins, through a
-pipe that is closed before its first instruction. Everything else about the program is read from the kernel.
+answers; program -> runner by a single mark when it begins, through a pipe that is closed before its first instruction.
+Everything else about the program is read from the kernel.
 
 Who ends whom: the runner kills the first of a world, and the kernel everything in it; it never kills by a number or
 name that a program could choose. A runner whose standard input ends exits, and the container ends with it, so that

@@ -43,8 +43,9 @@ MOST_WORKERS = 1024
 FRAME = struct.Struct(">BxxxL")
 STDERR = 2
 # What the runner itself needs: to become a program's user, to kill it, to empty its directories, to notice at once when
-# it ends, and to make its world and its control group. Programs have no capabilities at all.
-CAPABILITIES = ["SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER", "SYS_NICE", "SYS_ADMIN"]
+# it ends, to make worlds and a control group, and to enter a world's mounts (SYS_CHROOT). Programs have no capabilities
+# at all.
+CAPABILITIES = ["SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER", "SYS_NICE", "SYS_ADMIN", "SYS_CHROOT"]
 INPUT_BYTES = 256 << 20
 WRITABLE = {
     "/inputs": f"size={INPUT_BYTES},mode=0700,noatime",

@@ -16,6 +16,9 @@ from typing import NamedTuple, Protocol
 
 # The pipe for the mark of the start, right behind the standard streams.
 START_DESCRIPTOR = 3
+# Where a program's process reads the state and the schedule of the process that watches for its end, which it would not
+# find in a /proc of its own. The meter follows, then what programs may keep.
+WATCHER_STATE, WATCHER_SCHEDULE, METER_DESCRIPTOR, PROGRAM_DESCRIPTOR = 252, 253, 254, 255
 PROBE_STEPS = 50_000
 PROBE_LOOPS = 3
 MOST_YIELDS = 1_000
@@ -67,8 +70,8 @@ class ProcessorMeter(Protocol):
 def mark_start(meter: ProcessorMeter | None) -> None:
     """Tell the watcher that the program begins now, from the program's process just before its first instruction.
 
-    Writes one Reading to START_DESCRIPTOR, then closes that descriptor and the meter's, so that the program inherits
-    neither.
+    Writes one Reading to START_DESCRIPTOR, then closes that descriptor, the meter's and those of the watcher, so that
+    the program inherits none of them.
 
     Args:
       meter: of everything that runs; None reads this process's own processor time instead.
@@ -77,15 +80,24 @@ def mark_start(meter: ProcessorMeter | None) -> None:
     # were it awake, it would wait for the core at the same time as the program, and that time would count twice.
     for _ in range(MOST_YIELDS):
         os.sched_yield()
-        if is_asleep(os.getppid()):
+        if is_asleep(os.pread(WATCHER_STATE, 512, 0)):
             break
     used_s = meter.read_s() if meter else time.process_time()
     ran_s, waited_s = schedule_of("self")
-    watcher_s = schedule_of(os.getppid()).waited_s
-    os.write(START_DESCRIPTOR, _READING.pack(time.monotonic(), used_s, ran_s, waited_s + watcher_s))
+    waited_s += schedule_in(os.pread(WATCHER_SCHEDULE, 64, 0)).waited_s
+    os.write(START_DESCRIPTOR, _READING.pack(time.monotonic(), used_s, ran_s, waited_s))
     os.close(START_DESCRIPTOR)
-    if meter:
-        os.close(meter.descriptor)
+    os.closerange(WATCHER_STATE, PROGRAM_DESCRIPTOR)
+
+
+def watch_from_here() -> None:
+    """Open what `mark_start` reads of the watcher, this process; what it forks inherits it."""
+    for name, target in (("stat", WATCHER_STATE), ("schedstat", WATCHER_SCHEDULE)):
+        # A kernel that does not count waits has no such file; an empty one reads as zeros.
+        path = f"/proc/self/{name}" if os.path.exists(f"/proc/self/{name}") else os.devnull
+        opened = os.open(path, os.O_RDONLY)
+        os.dup2(opened, target)
+        os.close(opened)
 
 
 def start_of(descriptor: int, *, default: Reading) -> Reading:
@@ -106,17 +118,20 @@ def schedule_of(process: int | str) -> Schedule:
     Args:
       process: its number, or "self".
     """
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        ran, waited, _ = said(f"/proc/{process}/schedstat").split()
-        return Schedule(int(ran) * 1e-9, int(waited) * 1e-9)
+    with contextlib.suppress(OSError):
+        return schedule_in(said(f"/proc/{process}/schedstat"))
     return Schedule(0.0, 0.0)
 
 
-def is_asleep(process: int) -> bool:
-    """Tell whether a process is neither running nor waiting for a core; True where that cannot be told."""
-    with contextlib.suppress(OSError):
-        return said(f"/proc/{process}/stat").rpartition(b")")[2].split(None, 1)[0] != b"R"
-    return True
+def schedule_in(text: bytes) -> Schedule:
+    """Read the text of a process's `schedstat`; zeros where it is empty."""
+    ran, waited, *_ = text.split() or (0, 0)
+    return Schedule(int(ran) * 1e-9, int(waited) * 1e-9)
+
+
+def is_asleep(text: bytes) -> bool:
+    """Tell from the text of a process's `stat` whether it is neither running nor waiting for a core."""
+    return text.rpartition(b")")[2].split(None, 1)[:1] != [b"R"]
 
 
 def own_cpu_s() -> float:

@@ -13,6 +13,8 @@ from sandbox.inside import clocks, groups, kernel
 
 POLL_S = 0.02
 MEBIBYTE = 1 << 20
+# A run that is to be killed may not have been forked yet, or not lead its group yet.
+KILL_RETRY_S = 0.005
 # A run ends at this multiple of its limit even if it never got its core.
 MOST_EXTENSION = 4.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -172,7 +174,8 @@ class Child(Protocol):
 
     Attributes:
       process: number of the process that forks.
-      is_isolated: whether each child is the first process of a world of its own.
+      is_isolated: whether each child is born into a world of its own, whose first process precedes it among the
+        children of `process`.
     """
 
     process: int
@@ -215,14 +218,13 @@ class RunWatch:
         self._forked_s = time.monotonic()
         self._deadline_s = self._forked_s + limits["wall_s"]
 
-    def ended_for(self, child: int, *, control: int | None) -> str:
-        """Wait until a child ends, or end it at a limit.
+    def ended_for(self, *, control: int | None) -> str:
+        """Wait until the run ends, or end it at a limit.
 
         Wall time that others took from it is given back: a run that waited for its core may last up to MOST_EXTENSION
         times its limit.
 
         Args:
-          child: the process that the zygote named; in a world, its first process.
           control: the stream of requests, watched for its other end; None watches nothing.
 
         Returns:
@@ -234,40 +236,43 @@ class RunWatch:
         while not self._zygote.is_over(timeout_s=min(POLL_S, self._deadline_s - time.monotonic())):
             if control is not None and is_hung_up(control):
                 raise EOFError("whoever asked for this run is gone")
-            if killed_for := self.exceeded(child):
-                self.kill(child)
+            if killed_for := self.exceeded():
+                self.kill()
                 return killed_for
         return ""
 
-    def exceeded(self, child: int) -> str:
-        """Return the limit that a child exceeds now, as `ended_for` names them; empty where it exceeds none."""
+    def exceeded(self) -> str:
+        """Return the limit that the run exceeds now, as `ended_for` names them; empty where it exceeds none."""
+        leader = self._leader()
         if time.monotonic() >= self._deadline_s:
-            self._deadline_s = self._extended_s(child)
-        return self._excess(child) or ("time" if time.monotonic() >= self._deadline_s else "")
+            self._deadline_s = self._extended_s(leader)
+        return self._excess(leader) or ("time" if time.monotonic() >= self._deadline_s else "")
 
-    def _extended_s(self, child: int) -> float:
-        """Return when a child's time really ends: what others kept from it is given back, up to a bound."""
+    def _leader(self) -> int | None:
+        """Return the number of the program's process; None where it is not forked yet, or has gone."""
+        children = children_of(self._zygote.process)
+        return children[-1] if len(children) > self._zygote.is_isolated else None
+
+    def _extended_s(self, leader: int | None) -> float:
+        """Return when the run's time really ends: what others kept from it is given back, up to a bound."""
         limit_s = self._limits["wall_s"]
         used_s = self.used_s() if self._meter else limit_s
         kept_s = 0.0
-        if used_s < limit_s:
+        if used_s < limit_s and leader is not None:
             start = clocks.Reading(self._forked_s, 0.0, 0.0, 0.0)
-            end = clocks.Reading(time.monotonic(), used_s, *self._schedule_of(child))
+            end = clocks.Reading(time.monotonic(), used_s, *clocks.schedule_of(leader))
             kept_s = min(clocks.foreign_wait_s(start, end), (MOST_EXTENSION - 1) * limit_s)
         return self._forked_s + limit_s + kept_s + self._given_s()
-
-    def _schedule_of(self, child: int) -> clocks.Schedule:
-        """Return what the scheduler counted for the program itself: in a world, the child of its first process."""
-        leader = children_of(child)[:1] if self._zygote.is_isolated else [child]
-        return clocks.schedule_of(leader[0] if leader else child)
 
     def used_s(self) -> float:
         """Return the processor seconds of the run so far; 0 where they cannot be told."""
         return self._meter.read_s() - self._used_s if self._meter else 0.0
 
-    def busy_s(self, child: int) -> float:
+    def busy_s(self) -> float:
         """Return the processor seconds so far and those that the program was ready and had no core."""
-        self._waited_s = max(self._waited_s, self._schedule_of(child).waited_s)
+        leader = self._leader()
+        if leader is not None:
+            self._waited_s = max(self._waited_s, clocks.schedule_of(leader).waited_s)
         return self.used_s() + self._waited_s
 
     def postpone(self) -> None:
@@ -275,7 +280,7 @@ class RunWatch:
         self._forked_s = time.monotonic()
         self._deadline_s = self._forked_s + self._limits["wall_s"]
 
-    def _excess(self, child: int) -> str:
+    def _excess(self, leader: int | None) -> str:
         """Return the name of the limit that the run as a whole exceeds, or an empty text."""
         processes, memory_bytes, cpu_s = (self._limits[name] for name in ("processes", "memory_bytes", "cpu_s"))
         if self.used_s() >= cpu_s + POLL_S:
@@ -283,23 +288,29 @@ class RunWatch:
         if self._group and self._group.bounds_tasks and self._group.bounds_memory:
             # The zygote, and the first process of the world, are in the group too.
             return "processes" if self._group.number("tasks") > processes + 2 else ""
-        tree = descendants(child)
-        if len(tree) > processes + self._zygote.is_isolated:
+        if leader is None:
+            return ""
+        tree = descendants(leader)
+        if len(tree) > processes:
             return "processes"
         # Forked processes share the zygote's pages: of all but the first, only what they add counts.
         shared_bytes = resident_bytes(self._zygote.process)
-        used_bytes = resident_bytes(child)
+        used_bytes = resident_bytes(leader)
         used_bytes += sum(max(0, resident_bytes(process) - shared_bytes) for process in tree[1:])
         return "memory" if used_bytes > memory_bytes else ""
 
-    def kill(self, child: int) -> None:
-        """End a run: the child and, in a world, everything else in it."""
-        # When the first process of a world dies, the kernel kills everything else in it.
-        if self._zygote.is_isolated:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        else:
-            kill_group(child)
+    def kill(self) -> None:
+        """End the run, as soon as it has been forked; in a world, with everything else in there."""
+        while not self._zygote.is_over(timeout_s=0.0):
+            leader = self._leader()
+            if leader is not None and self._zygote.is_isolated:
+                # When the first process of a world dies, the kernel kills everything else in it.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(children_of(self._zygote.process)[0], signal.SIGKILL)
+            elif leader is not None:
+                kill_group(leader)
+            if self._zygote.is_over(timeout_s=KILL_RETRY_S):
+                return
 
 
 def is_hung_up(descriptor: int) -> bool:
@@ -355,6 +366,7 @@ def kill_descendants(uid: int | None, *, but: Collection[int] = ()) -> None:
         for process in orphans:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-        for process in orphans:
+        # The first process of a world ends after those that were born into it later have been reaped.
+        for process in reversed(orphans):
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(process, 0)

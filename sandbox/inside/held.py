@@ -101,7 +101,9 @@ class Holder:
         return {"error": None, "accounting": self.meter.kind if self.meter else "leader"}
 
     def prepare_again(self) -> None:
-        """Replace a zygote that was lost."""
+        """Replace a zygote that was lost, once nothing is left of what it had forked."""
+        self._drop()
+        self.end_stragglers()
         self.prepare(self._request)
 
     def execute(self, source: int, limits: dict) -> tuple[dict, bytes]:
@@ -187,8 +189,8 @@ class Holder:
             bytes_before, kills_before = self.bounds.impose(limits)
             watch = containment.RunWatch(zygote, limits, group=self.home.group, meter=self.meter)
             forked = clocks.Reading(time.monotonic(), self.meter.read_s() if self.meter else 0.0, 0.0, 0.0)
-            child = zygote.start((source, output, errors, mark, -1), limits)
-            killed_for = watch.ended_for(child, control=self.control)
+            zygote.start((source, output, errors, mark, -1), limits)
+            killed_for = watch.ended_for(control=self.control)
             ended = zygote.ended()
             if not zygote.is_isolated:
                 self.end_stragglers()

@@ -144,7 +144,7 @@ class Side:
         self._forked = clocks.Reading(time.monotonic(), meter.read_s() if meter else 0.0, 0.0, 0.0)
         self._spare = [listened.exit, self.spoken.entry]
         streams = (listened.exit, self.spoken.entry, self._errors, self._mark, files)
-        self.child = self._zygote.start(streams, self.limits)
+        self._zygote.start(streams, self.limits)
 
     @property
     def is_over(self) -> bool:
@@ -172,14 +172,14 @@ class Side:
 
     def busy_s(self) -> float:
         """Return how long it has computed and waited for the core so far."""
-        return self.watch.busy_s(self.child)
+        return self.watch.busy_s()
 
     def check(self) -> None:
         """End it where it exceeds a limit."""
         if self.has_been_ended:
             return
         said_too_much = self.spoken.said_bytes > self.limits["output_bytes"]
-        if limit := "output" if said_too_much else self.watch.exceeded(self.child):
+        if limit := "output" if said_too_much else self.watch.exceeded():
             self.end(limit)
 
     @property
@@ -190,7 +190,7 @@ class Side:
     def end(self, limit: str) -> None:
         """End it, for the limit that it exceeded, or for none."""
         self.killed_for, self._is_ending = limit, True
-        self.watch.kill(self.child)
+        self.watch.kill()
 
     def _end(self) -> None:
         self.ended_at_s = time.monotonic()

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from sandbox.inside import STARTED_WITH, clocks, groups, python
 
 # Where every process that needs a program's binary has it open; far from what programs open themselves.
-PROGRAM_DESCRIPTOR = 255
+PROGRAM_DESCRIPTOR = clocks.PROGRAM_DESCRIPTOR
 PROGRAM_FILE = "program"
 SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 PYPY = "/usr/bin/pypy3"

@@ -6,7 +6,9 @@ it. What programs share is read-only: the image, the program's own files, and de
 """
 
 import contextlib
+import ctypes
 import os
+import signal
 
 from sandbox.inside import clocks, kernel
 
@@ -37,33 +39,61 @@ def prepare_template(kept: tuple[str, ...]) -> None:
 
 
 class Gate:
-    """Forks the first processes of fresh worlds; make it in the process that is to fork, before the first world."""
+    """Opens one fresh world after the other for what this process forks; make it in the process that is to fork.
+
+    The first process of a world only sleeps: it keeps the namespaces, adopts orphans, and with its end the kernel ends
+    everything else in there. It shares the memory of this process, because a fork that copies it would cost more than
+    all the rest of a world.
+    """
 
     def __init__(self) -> None:
         """Remember the namespace of processes that this process is in."""
         self._own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._stack = ctypes.create_string_buffer(kernel.STACK_BYTES)
 
-    def fork(self) -> int:
-        """Fork like `os.fork`, but the child is process 1 of a new namespace of processes.
+    def open(self) -> int:
+        """Make a world into which the next process is born that this one forks; return the number of its first process.
 
-        The other namespaces are `furnish`'s business, in the child.
+        The process that is born has to call `enter`.
 
         Raises:
-          OSError: the kernel refuses the namespace.
+          OSError: the kernel refuses a namespace.
         """
         # Back from the last world first: the kernel refuses a new one while another still stands for later children.
         kernel.enter(self._own_processes, kernel.NEW_PROCESSES)
         kernel.unshare(kernel.NEW_PROCESSES)
-        return os.fork()
+        # Whoever ignores the end of its children need not reap them: orphans vanish by themselves.
+        usual = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        first = kernel.clone_sleeper(self._stack, kernel.NEW_MOUNTS | kernel.NEW_IPC)
+        signal.signal(signal.SIGCHLD, usual)
+        return first
+
+    def close(self, first: int) -> None:
+        """End a world with everything in it and wait until nothing of it is left.
+
+        Args:
+          first: its first process; what this process itself has forked into the world has to be reaped already.
+        """
+        os.kill(first, signal.SIGKILL)
+        os.waitpid(first, 0)
 
 
-def furnish() -> None:
-    """Give the first process of a world the rest of it: mounts, System V objects, scratch file systems, a /proc.
+def enter(first: int) -> None:
+    """Move this process into the rest of the world that it was born into, and furnish that.
+
+    It gets mounts and System V objects of its own, scratch file systems, and a /proc with nothing but its processes.
+    They are kept by the first process of the world, so that no part of ending them falls to a program's last moment.
+
+    Args:
+      first: number of the first process of the world, as this process's parent knows it.
 
     Raises:
       OSError: the kernel refuses a namespace or a mount.
     """
-    kernel.unshare(kernel.NEW_MOUNTS | kernel.NEW_IPC)
+    for name, kind in (("ipc", kernel.NEW_IPC), ("mnt", kernel.NEW_MOUNTS)):
+        namespace = os.open(f"/proc/{first}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        kernel.enter(namespace, kind)
+        os.close(namespace)
     for place in PRIVATE_PLACES:
         kernel.mount("tmpfs", place, flags=SAFE, options=SCRATCH)
     # Only processes: the host's counters in /proc would tell what others did before.

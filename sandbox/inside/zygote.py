@@ -1,8 +1,8 @@
 """Inside the isolation boundary: a process that holds one program, ready to run, and forks a child for each test.
 
 It is separate from the runner because every page that either side touches after a fork is copied, and this process
-touches few. In a container every child is born into a world of its own: its parent is the first process of that world,
-which measures the end of the program, kills what it left behind and reports; the world ends with it.
+touches few. In a container every child is born into a world of its own, which this process opens before and ends after
+it. It also measures the end of the child and reports that.
 
 A zygote is forked deep in the stack of `spawner`. It raises `Born`, which leaves that stack: a Python program has to
 begin where a fresh interpreter begins, or it would reach its recursion limit earlier.
@@ -13,7 +13,6 @@ import gc
 import marshal
 import os
 import select
-import signal
 import stat
 import struct
 import sys
@@ -28,10 +27,10 @@ _GO = struct.Struct("=5i5d")
 STREAMS = 5
 LIMITS = ("wall_s", "memory_bytes", "output_bytes", "processes", "file_bytes")
 _READY = struct.Struct("=?")
-_STARTED = struct.Struct("=i")
 _ENDED = struct.Struct("=4diq?")
-_COMMANDS, _ANSWERS, _REPORTS, _METER = (languages.PROGRAM_DESCRIPTOR - n for n in (4, 3, 2, 1))
-# Status with which the first process of a world says that it could not make it: never a program's fault.
+_COMMANDS, _ANSWERS, _FAILURE = (clocks.WATCHER_STATE - n for n in (3, 2, 1))
+# Status with which a child says, beside a mark in a pipe of ours, that its world could not be made: never a program's
+# fault.
 NO_WORLD = 3
 
 
@@ -121,16 +120,13 @@ class Zygote:
         self._commands, self.answers = commands, answers
         self._read(_READY.size)
 
-    def start(self, descriptors: Sequence[int], limits: dict) -> int:
-        """Fork a child that becomes the program.
+    def start(self, descriptors: Sequence[int], limits: dict) -> None:
+        """Order the fork of a child that becomes the program; does not wait for it.
 
         Args:
           descriptors: files or pipes of this process for the child's input, output and errors, the pipe for
             `mark_start`, and a file for `languages.unpack_files`, or -1.
           limits: has at least the names in LIMITS.
-
-        Returns:
-          Number of the child or, with worlds, of the first process of its world.
 
         Raises:
           Lost: the zygote has ended.
@@ -139,7 +135,6 @@ class Zygote:
             os.write(self._commands, _GO.pack(*descriptors, *(limits[name] for name in LIMITS)))
         except BrokenPipeError:
             raise Lost("the zygote has ended") from None
-        return _STARTED.unpack(self._read(_STARTED.size))[0]
 
     def is_over(self, *, timeout_s: float) -> bool:
         """Wait up to `timeout_s` for the end of the child; tell whether it has ended."""
@@ -207,52 +202,39 @@ class Nursery:
             if self._home.group:
                 self._home.group.join()
             meter = self._home.group.meter() if self._home.group else groups.tree_meter()
-            self._meter = meter.moved_to(_METER) if meter else None
+            self._meter = meter.moved_to(clocks.METER_DESCRIPTOR) if meter else None
             if self._home.is_isolated:
                 worlds.prepare_template((self._home.program,))
-                return self._serve_worlds()
-            return self._serve_here()
+            return self._serve_children()
         except BrokenPipeError:
             pass
         except Exception as error:
             sys.excepthook(type(error), error, error.__traceback__)
         os._exit(0)
 
-    def _serve_here(self) -> python.MainProgram | None:
-        """Fork children without worlds: for trusted code, and where cleaning after each run is thought to be enough."""
+    def _serve_children(self) -> python.MainProgram | None:
+        """Fork a child for each command, in a world of its own where there are worlds, and report its end."""
         containment.take_precedence()
+        clocks.watch_from_here()
+        gate = worlds.Gate() if self._home.is_isolated else None
+        failures, failure = os.pipe()
+        os.dup2(failure, _FAILURE)
+        os.close(failure)
+        os.set_blocking(failures, False)
         self._get_ready()
         while len(message := os.read(_COMMANDS, _GO.size)) == _GO.size:
+            first = gate.open() if gate else None
             child = os.fork()
             if child == 0:
-                self._take_streams(message)
-                return self._be_program(message)
-            os.write(_ANSWERS, _STARTED.pack(child))
-            os.write(_ANSWERS, self._report_on(child))
-        os._exit(0)
-
-    def _serve_worlds(self) -> python.MainProgram | None:
-        """Fork each child as the first process of a fresh world, and pass its report on to the runner."""
-        gate = worlds.Gate()
-        reports, report = os.pipe()
-        os.set_blocking(reports, False)
-        os.dup2(report, _REPORTS)
-        os.close(report)
-        self._get_ready()
-        while len(message := os.read(_COMMANDS, _GO.size)) == _GO.size:
-            first = gate.fork()
-            if first == 0:
-                return self._begin_world(message)
-            os.write(_ANSWERS, _STARTED.pack(first))
-            if os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]) == NO_WORLD:
-                break
-            try:
-                ended = os.read(reports, _ENDED.size)
-            except BlockingIOError:
-                # The watcher, or the kernel for want of memory, has killed the world as a whole.
-                used_s = self._meter.read_s() if self._meter else 0.0
-                ended = _ENDED.pack(time.monotonic(), used_s, 0.0, 0.0, signal.SIGKILL, 0, self._meter is not None)
-            os.write(_ANSWERS, ended)
+                return self._begin(message, first)
+            status, report = self._report_on(child)
+            if gate and first is not None:
+                gate.close(first)
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status) == NO_WORLD:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(failures, 1)
+                    break
+            os.write(_ANSWERS, report)
         os._exit(0)
 
     def _get_ready(self) -> None:
@@ -261,38 +243,34 @@ class Nursery:
         gc.freeze()
         os.write(_ANSWERS, _READY.pack(True))
 
-    def _begin_world(self, message: bytes) -> python.MainProgram | None:  # noqa: RET503
-        """Make the world from within its first process, start the program in it, and end it after the program."""
+    def _begin(self, message: bytes, first: int | None) -> python.MainProgram | None:
+        """Prepare the child's surroundings, then become the program; `first` begins its world, if it has one."""
         try:
-            containment.take_precedence()
             self._take_streams(message)
-            worlds.furnish()
-            child = os.fork()
-            if child == 0:
-                return self._be_program(message)
-            # The other ends of pipes have to notice when the program closes its own.
-            os.closerange(0, 2)
-            report = self._report_on(child)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)
-            os.write(_REPORTS, report)
+            if first is not None:
+                worlds.enter(first)
         except Exception as error:
             sys.excepthook(type(error), error, error.__traceback__)
+            os.write(_FAILURE, b"!")
             _exit_now(NO_WORLD)
-        _exit_now(0)
+        return self._be_program(message)
 
-    def _report_on(self, child: int) -> bytes:
-        """Wait for the end of a child and report it. Until it is reaped, it still says how long it ran and waited."""
+    def _report_on(self, child: int) -> tuple[int, bytes]:
+        """Wait for the end of a child; return its status and the report.
+
+        Until it is reaped, it still says how long it ran and waited.
+        """
         os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
         at_s, used_s = time.monotonic(), self._meter.read_s() if self._meter else 0.0
         ran_s, waited_s = clocks.schedule_of(child)
         # Others may have kept this process from the core too, just when it was to look at the clock.
-        waited_s += clocks.schedule_of("self").waited_s
+        waited_s += clocks.schedule_in(os.pread(clocks.WATCHER_SCHEDULE, 64, 0)).waited_s
         containment.kill_group(child)
         _, status, usage = os.wait4(child, 0)
         if self._meter is None:
             used_s = usage.ru_utime + usage.ru_stime
-        return _ENDED.pack(at_s, used_s, ran_s, waited_s, status, usage.ru_maxrss, self._meter is not None)
+        ended = (at_s, used_s, ran_s, waited_s, status, usage.ru_maxrss, self._meter is not None)
+        return status, _ENDED.pack(*ended)
 
     def _take_streams(self, message: bytes) -> None:
         """Open the streams anew through the runner's descriptors: no position or flag of a file outlives its test."""
@@ -332,10 +310,8 @@ class Nursery:
             _exit_now(1)
 
     def _close_all_but_streams(self, streams: Sequence[int]) -> None:
-        """Close all but the streams, of which the last may be none, the meter, and the file of the program."""
-        os.closerange(
-            STREAMS if streams[-1] >= 0 else STREAMS - 1, _METER if self._meter else languages.PROGRAM_DESCRIPTOR
-        )
+        """Close all but the streams, of which the last may be none, what the start is read from, and the program."""
+        os.closerange(STREAMS if streams[-1] >= 0 else STREAMS - 1, clocks.WATCHER_STATE)
 
 
 def _exit_now(status: int) -> NoReturn:

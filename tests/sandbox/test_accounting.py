@@ -3,6 +3,8 @@
 # Programs stand on one line each, and are full of braces.
 # ruff: noqa: E501
 
+import dataclasses
+
 import pytest
 
 from sandbox import client
@@ -57,7 +59,9 @@ def test_there_are_enough_ways_to_hide_work_and_to_leave_a_trace():
 
 @pytest.mark.parametrize("index", range(len(HIDERS)))
 def test_hidden_work_is_charged(sandbox, index):
-    (found,) = sandbox.run(RunRequest(HIDERS[index], SUITE.sha256, limits=LIMITS)).results
+    # Long enough for a helper that has to share its core with whatever else the machine does.
+    limits = dataclasses.replace(LIMITS, wall_s=30.0)
+    (found,) = sandbox.run(RunRequest(HIDERS[index], SUITE.sha256, limits=limits)).results
     assert found.verdict is Verdict.SUCCESS, found
     assert found.wall_s >= 0.95 * WORK_S
     assert found.cpu_s >= 0.95 * WORK_S
