@@ -108,12 +108,14 @@ def test_runs_are_compared_with_the_table_of_the_readme(tmp_path):
     assert {len(row) for row in stated.values()} == {len(readme.PERCENTILES)}
     means = {"p100": 0.7, "p50": 0.7, "p30": 0.01, "p10": 0.4}
     interval = {tau: [0.0, 1.0] for tau in means}
-    summary = {"pass@1": {"sft": means, "grpo": means}, "interval": {"sft": interval, "grpo": interval}}
+    scores, intervals = {"sft": means, "grpo": means}, {"sft": interval, "grpo": interval}
+    summary = {"pass@1": scores, "interval": intervals, "pass@10": scores, "interval@10": intervals}
     (tmp_path / "quickstart").mkdir()
     (tmp_path / "quickstart" / "summary.json").write_text(json.dumps(summary))
     figures = readme.compared(stated, readme.found_rows(tmp_path))
-    assert figures["cells"] == 8
+    assert figures["cells"] == 16
     assert figures["outside"]["GRPO, ranked p30, p30"] == 1.0
+    assert figures["outside"]["SFT, pass@10, p30"] == 1.0
     assert "GRPO, ranked p30, p100" not in figures["outside"]
 
 

@@ -13,14 +13,17 @@ import sys
 
 from tests import source
 
-# Row of the README: directory in `runs`, policy in its summary.
+# Row of the README: directory in `runs`, policy in its summary, score.
 ROWS = {
-    "SFT, where all start": ("quickstart", "sft"),
-    "GRPO, ranked p30": ("quickstart", "grpo"),
-    "GRPO, standard RLVR": ("quickstart_rlvr", "grpo"),
-    "GRPO, MC + MO": ("quickstart_mcmo", "grpo"),
-    "GRPO, optimization only": ("quickstart_opt_only", "grpo"),
+    "SFT, where all start": ("quickstart", "sft", "pass@1"),
+    "GRPO, ranked p30": ("quickstart", "grpo", "pass@1"),
+    "GRPO, standard RLVR": ("quickstart_rlvr", "grpo", "pass@1"),
+    "GRPO, MC + MO": ("quickstart_mcmo", "grpo", "pass@1"),
+    "GRPO, optimization only": ("quickstart_opt_only", "grpo", "pass@1"),
+    "SFT, pass@10": ("quickstart", "sft", "pass@10"),
+    "GRPO, ranked p30, pass@10": ("quickstart", "grpo", "pass@10"),
 }
+INTERVALS = {"pass@1": "interval", "pass@10": "interval@10"}
 PERCENTILES = ("p100", "p50", "p30", "p10")
 CELL = re.compile(r"([\d.]+) \[([\d.]+), ([\d.]+)\]")
 
@@ -51,11 +54,11 @@ def stated_rows(text: str) -> dict[str, list[Cell]]:
 def found_rows(runs: pathlib.Path) -> dict[str, list[Cell]]:
     """The same of the summaries that are there."""
     rows = {}
-    for name, (directory, policy) in ROWS.items():
+    for name, (directory, policy, score) in ROWS.items():
         path = runs / directory / "summary.json"
         if path.is_file():
             summary = json.loads(path.read_text())
-            means, intervals = summary["pass@1"][policy], summary["interval"][policy]
+            means, intervals = summary[score][policy], summary[INTERVALS[score]][policy]
             rows[name] = [_cell(means[tau], *intervals[tau]) for tau in PERCENTILES]
     return rows
 
