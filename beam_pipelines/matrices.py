@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from optimrl_jax.arrays import STATUS_OF_VERDICT, Status
-from sandbox.protocol import SERVICE_CAP_S, Verdict
+from sandbox.protocol import SERVICE_CAP_S, Verdict, estimate_s
 
 VERDICTS = tuple(Verdict)
 NOT_RUN = -1
@@ -139,8 +139,8 @@ def combine_rounds(rounds: Sequence[Executions], *, cap_s: float = SERVICE_CAP_S
     """Combine repeated executions of the same pairs into timings.
 
     The status of a pair is the one that most of its executions had (the smaller value of `Status` on a tie), its
-    duration the median over those, and its standard deviation theirs (of a single run: the instrument's own estimate).
-    A pair that never ran has duration 0 and no runs.
+    duration the estimate that candidates get too (`sandbox.protocol.estimate_s`), and its standard deviation theirs (of
+    a single run: the instrument's own estimate). A pair that never ran has duration 0 and no runs.
 
     Args:
       rounds: at least one; executions [k, h] of the same tests and solutions; pairs that a round left out are not run.
@@ -154,19 +154,24 @@ def combine_rounds(rounds: Sequence[Executions], *, cap_s: float = SERVICE_CAP_S
     agrees = (status == winner) & (winner != Status.NOT_RUN)
     seconds = np.where(agrees, np.minimum(np.stack([one.wall_s for one in rounds]), cap_s), np.nan)
     count = agrees.sum(axis=0)
-    is_timeout, ran = winner == Status.TIMEOUT, count > 0
+    is_timeout = winner == Status.TIMEOUT
     own_std_s = np.where(agrees, np.stack([one.std_s for one in rounds]), 0).sum(axis=0)
     std_s = np.where(count > 1, _deviation(seconds, count), own_std_s)
     return Timings(
-        duration_s=np.where(is_timeout, cap_s, _median(seconds, ran)).astype(np.float32),
+        duration_s=np.where(is_timeout, cap_s, _estimates(seconds)).astype(np.float32),
         std_s=np.where(is_timeout, 0, std_s).astype(np.float32),
         runs=np.where(agrees, np.stack([one.runs for one in rounds]), 0).sum(axis=0).astype(np.int32),
         status=winner,
     )
 
 
-def _median(seconds: np.ndarray, ran: np.ndarray) -> np.ndarray:
-    return np.nanmedian(np.where(ran, seconds, 0), axis=0)
+def _estimates(seconds: np.ndarray) -> np.ndarray:
+    """Estimate [k, h] from the runs of each pair, [n, k, h] with NaN for runs that do not count; 0 where none does."""
+    found = np.zeros(seconds.shape[1:])
+    for k, h in np.argwhere(~np.isnan(seconds).all(axis=0)):
+        runs_s = seconds[:, k, h]
+        found[k, h] = estimate_s(runs_s[~np.isnan(runs_s)].tolist())
+    return found
 
 
 def _deviation(seconds: np.ndarray, count: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from sandbox.protocol import RunRequest, TestResult
+from sandbox.protocol import RunRequest, TestResult, estimate_s
 from sandbox.timing import restlessness
 
 # Two runs this close agree whatever their length: the kernel's own jitter is of this size.
@@ -156,7 +156,7 @@ def _is_near(runs: Sequence[Timing], *, precision: float, decisions_s: Collectio
 
 
 def _smallest_s(runs: Sequence[Timing]) -> float:
-    return min(run.wall_s for run in runs)
+    return estimate_s(run.wall_s for run in runs)
 
 
 def _gap_s(runs: Sequence[Timing]) -> float:

@@ -8,6 +8,8 @@ import pytest
 
 from beam_pipelines import matrices
 from optimrl_jax.arrays import Status
+from sandbox.protocol import TestResult, Verdict
+from sandbox.timing import estimate, restlessness
 from tests.beam_pipelines import planted
 
 
@@ -18,9 +20,9 @@ def pair(letters, seconds, *, std_s=0.0):
     return tuple(float(getattr(timing, name)[0, 0]) for name in ("duration_s", "std_s", "runs", "status"))
 
 
-def test_the_duration_is_the_median_and_its_deviation_that_of_the_runs():
+def test_the_duration_is_the_smallest_and_its_deviation_that_of_the_runs():
     deviation = statistics.stdev([0.1, 0.2, 0.3])
-    assert pair("SSS", [0.3, 0.1, 0.2]) == pytest.approx((0.2, deviation, 3, Status.SUCCESS))
+    assert pair("SSS", [0.3, 0.1, 0.2]) == pytest.approx((0.1, deviation, 3, Status.SUCCESS))
 
 
 def test_a_single_run_keeps_the_instruments_own_deviation():
@@ -31,7 +33,7 @@ def test_a_timeout_is_stored_as_the_services_cap_and_the_majority_decides():
     assert pair("T", [2.0]) == (10.0, 0.0, 1, Status.TIMEOUT)
     assert pair("TTS", [2.0, 2.0, 1.9]) == (10.0, 0.0, 2, Status.TIMEOUT)
     assert pair("TSS", [2.0, 1.8, 1.9])[3] == Status.SUCCESS
-    assert pair("TSS", [2.0, 1.8, 1.9])[0] == pytest.approx(1.85)
+    assert pair("TSS", [2.0, 1.8, 1.9])[0] == pytest.approx(1.8)
     assert pair("TS", [2.0, 1.9])[3] == Status.SUCCESS, "the smaller status wins a tie"
 
 
@@ -72,7 +74,7 @@ def test_combined_agrees_with_a_slow_version_on_random_rounds():
             counts = Counter(status for status, _ in runs)
             winner = min(counts, key=lambda one: (-counts[one], one)) if counts else int(Status.NOT_RUN)
             same = [seconds for status, seconds in runs if status == winner]
-            duration_s = 10.0 if winner == Status.TIMEOUT else statistics.median(same or [0.0])
+            duration_s = 10.0 if winner == Status.TIMEOUT else min(same or [0.0])
             std_s = statistics.stdev(same) if len(same) > 1 else 0.5 * len(same)
             std_s = 0.0 if winner == Status.TIMEOUT else std_s
             assert (found.status[k, h], found.runs[k, h]) == (winner, len(same))
@@ -91,3 +93,18 @@ def test_parts_are_put_where_they_belong():
 def test_statuses_follow_verdicts():
     status = planted.executions(["STWRCX."]).status[0].tolist()
     assert status == [0, 1, 2, 2, 2, 3, 4]
+
+
+def test_a_program_takes_the_same_place_as_a_reference_and_as_a_candidate():
+    """Disturbance only adds: with noise of that shape, what is stored and what is rewarded have one expectation."""
+    draw, places = np.random.default_rng(1), 400
+    noisy_s = 0.1 * (1 + draw.exponential(0.05, (2, 3, places)))
+    rounds = [planted.executions(["S" * places], seconds=seconds[None]) for seconds in noisy_s[0]]
+    references_s = matrices.combine_rounds(rounds).duration_s[0]
+    timings = {k: [estimate.Timing(s, s, 0.0) for s in noisy_s[1, :, k]] for k in range(places)}
+    results = [TestResult(k, Verdict.SUCCESS, 9.0) for k in range(places)]
+    found = estimate.estimated(results, timings, history=restlessness.SpeedHistory())
+    candidates_s = np.array([result.wall_s for result in found])
+    # The median of three of them would lie 2.5 % higher; the smallest varies by 1.7 %, over 400 places by 0.1 %.
+    assert np.mean(references_s) == pytest.approx(np.mean(candidates_s), rel=0.005)
+    assert np.mean(references_s < candidates_s) == pytest.approx(0.5, abs=0.08)
