@@ -1,14 +1,23 @@
-"""CWM 32B, `--config=configs/cwm32b.py:ROW`: a row of the paper, 32 nodes of 8 H100, 1.5 days.
+"""`train --config=configs/cwm32b.py:ROW`, CWM 32B: 32 nodes of 8 H100, 1.5 days; the row's pass@1 in the paper.
 
-It starts from its released SFT checkpoint, which belongs in `grpo.init_from`. `python -m configs cwm32b` lists the rows
-with what the paper prints for each.
+It starts from its released SFT checkpoint in `weights/cwm-sft`. Each node runs one process; four of its devices learn,
+and the other four hold the policy of one actor. `python -m configs cwm32b` lists the rows with the paper's figures.
 """
 
 import ml_collections
 
 from configs import paper
 
-MODEL = paper.PaperModel("cwm32b", "cwm-32b", tensor=8, learning_rate=1.4e-7, sft_tensor=None)
+MODEL = paper.PaperModel(
+    "cwm32b",
+    "cwm-32b",
+    weights="weights/cwm-sft",
+    nodes=32,
+    actors=32,
+    tensor=8,
+    learning_rate=1.4e-7,
+    sft_tensor=None,
+)
 ROWS = paper.ROWS
 
 

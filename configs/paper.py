@@ -1,7 +1,8 @@
-"""What the runs of the paper share: online, 10,000 steps of 3 problems x 16 rollouts; SFT, one epoch; 32k horizon.
+"""What the runs of the paper share: online, 10,000 steps of 16 rows of 32k tokens, asynchronous; SFT, one epoch.
 
 Not a configuration by itself: `qwen7b`, `qwen32b` and `cwm32b` build on it. Numbers from sec. 5, "Experimental setup",
-and App. F.
+and App. F. Half of the devices of every node learn and half sample. A step is filled with groups of 16 rollouts that
+carry a signal; at about 10,000 tokens a rollout that is three groups.
 """
 
 import dataclasses
@@ -16,6 +17,7 @@ from optimrl_jax.model.pretrained import shapes
 
 DATASET = "data/dmc_optim"
 SFT_ROW = "sft"
+DEVICES_OF_A_NODE = 8
 # What FILE:ROW can name, for every model.
 ROWS = (SFT_ROW, *environment.PRESETS, *environment.ROW_ALIASES)
 SFT_MIX = (("data/open_code_reasoning_2.parquet", 1.0), ("data/open_math_reasoning.parquet", 1.0))
@@ -23,6 +25,8 @@ ROW_TOKENS = 32_768
 PROMPT_TOKENS = 4_096
 DATA_PARALLEL = 16
 SFT_DATA_PARALLEL = 32
+# Rollouts that an actor samples side by side, and the prompts that they belong to.
+SLOTS, ITEM_PROBLEMS = 16, 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +36,9 @@ class PaperModel:
     Attributes:
       name: what its workdirs are called.
       shape: key of `shapes.MODELS`.
+      weights: directory of the published weights that it starts from: SFT, or RL where the SFT policy is published.
+      nodes: of eight devices, online.
+      actors: over all nodes, which share half of the devices.
       tensor: devices that heads and hidden features are split over, online.
       learning_rate: peak, online.
       sft_tensor: the same in SFT; None where the paper starts from a released SFT checkpoint.
@@ -39,6 +46,9 @@ class PaperModel:
 
     name: str
     shape: str
+    weights: str
+    nodes: int
+    actors: int
     tensor: int
     learning_rate: float
     sft_tensor: int | None
@@ -69,8 +79,13 @@ def _online(row: str, model: PaperModel) -> ml_collections.ConfigDict:
     config.data.micro_rows = DATA_PARALLEL
     # Half of the devices learn, half sample: data parallelism 16 on the half that learns.
     config.mesh.fsdp, config.mesh.tensor = DATA_PARALLEL, model.tensor
-    config.grpo.init_from = f"runs/{model.name}_sft"
-    config.grpo.steps, config.grpo.problems, config.grpo.rollouts = 10_000, 3, 16
+    config.processes.count = model.nodes
+    config.actors.count, config.actors.device_share = model.actors, 0.5
+    config.actors.item_problems, config.data.slots = ITEM_PROBLEMS, SLOTS
+    config.grpo.init_from = f"runs/{model.name}_sft" if model.sft_tensor else model.weights
+    config.grpo.steps, config.grpo.problems, config.grpo.rollouts = 10_000, 1, 16
+    # A local batch of one row on each of 16 data-parallel ranks; groups without a signal are replaced.
+    config.grpo.batch_tokens, config.grpo.ahead = DATA_PARALLEL * ROW_TOKENS, 1
     config.grpo.learning_rate = model.learning_rate
     config.grpo.checkpoint_every = 100
     config.grpo.update(preset.grpo)
@@ -84,6 +99,8 @@ def _sft(model: PaperModel, *, tensor: int) -> ml_collections.ConfigDict:
     config = _common(model)
     config.data.micro_rows = 2 * SFT_DATA_PARALLEL
     config.mesh.fsdp, config.mesh.tensor = SFT_DATA_PARALLEL, tensor
+    config.processes.count = SFT_DATA_PARALLEL * tensor // DEVICES_OF_A_NODE
+    config.sft.init_from, config.sft.needs_weights, config.sft.epochs = model.weights, True, 1
     config.sft.steps, config.sft.warmup_steps, config.sft.learning_rate = 24_829, 1_000, 8.6e-6
     config.sft.checkpoint_every = 500
     config.sft.mix = SFT_MIX

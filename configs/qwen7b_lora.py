@@ -1,7 +1,7 @@
-"""Qwen2.5-Coder 7B with low-rank adapters, `--config=configs/qwen7b_lora.py:ROW`: a row of the paper on one 80 GB H100.
+"""`train --config=configs/qwen7b_lora.py:ROW`, Qwen2.5-Coder 7B: one 80 GB H100; faster programs than at step 0.
 
-`--config.grpo.init_from=DIRECTORY` names the published weights. The context is shorter than the paper's, so that one
-device samples and learns in turns; `--dry_run` says how much of its memory that takes.
+Adapters beside frozen weights: `--config.grpo.init_from=DIRECTORY` names the published weights. The context is shorter
+than the paper's, so that one device samples and learns in turns; `--dry_run` says how much of its memory that takes.
 """
 
 import ml_collections
@@ -22,6 +22,9 @@ def get_config(row: str = "per_test_top_30") -> ml_collections.ConfigDict:
     config = paper.config_of(row, qwen7b.MODEL)
     config.lora.rank, config.lora.alpha = 32, 64.0
     config.mesh.data = config.mesh.fsdp = config.mesh.tensor = 1
+    config.processes.count, config.actors.count = 1, 0
+    config.grpo.problems, config.grpo.ahead = 3, 0
+    config.grpo.batch_tokens = 16 * ROW_TOKENS
     config.data.micro_rows = 1
     config.data.prompt_tokens, config.data.completion_tokens = PROMPT_TOKENS, ROW_TOKENS - PROMPT_TOKENS
     config.data.row_tokens = ROW_TOKENS

@@ -18,6 +18,7 @@ from optimrl_jax.actors.rpc import RpcClient
 from optimrl_jax.distributed.placement import Placement
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.model.adapters import frozen_base
 from optimrl_jax.rollout import execution
 from optimrl_jax.training import workdir
 
@@ -44,7 +45,7 @@ def main(job: Job) -> None:
         client,
         name=job.options["name"] or f"{os.uname().nodename}-{os.getpid()}",
         job=messages.job_id(job.settings, task.records, task.policy.tokenizer),
-        like=task.policy.params,
+        like=frozen_base(task.policy.params, task.policy.settings),
         placement=Placement(tuple(jax.local_devices())),
         heartbeat_s=job.settings.actors.heartbeat_s,
         on_beat=lambda: _end_without(int(parent)) if parent else None,

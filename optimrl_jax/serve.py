@@ -13,12 +13,10 @@ import uvicorn
 
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError
-from optimrl_jax.model.pretrained import published
 from optimrl_jax.serving import api
 from optimrl_jax.serving.engine import Engine
 from optimrl_jax.serving.weights import WeightReceiver
-from optimrl_jax.settings import Network
-from optimrl_jax.training import checkpoints
+from optimrl_jax.training import checkpoints, sampling_policy
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,11 +37,7 @@ def main(job: Job) -> None:
 
 
 def _policy(job: Job) -> checkpoints.Policy:
-    if not job.settings.serve.weights:
-        return checkpoints.load_policy(job.workdir, job.settings.compute)
-    pretrained = published.load_published(job.settings.serve.weights)
-    network = Network.of(pretrained.settings, job.settings.compute)
-    return checkpoints.Policy(pretrained.params, network, pretrained.tokenizer)
+    return sampling_policy.load_to_sample(job.settings.serve.weights or str(job.workdir), job.settings.compute)
 
 
 def _listening(host: str, port: int) -> socket.socket:

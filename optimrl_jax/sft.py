@@ -18,7 +18,7 @@ import numpy as np
 from optimrl_jax import arrays
 from optimrl_jax.data import chat, packing
 from optimrl_jax.data.corpus import Corpus, corpus_of_dataset, corpus_of_mix
-from optimrl_jax.distributed import multihost
+from optimrl_jax.distributed import multihost, sharding
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.progress import JobProgress
@@ -126,19 +126,24 @@ class SupervisedRun:
             contextlib.closing(self._metrics) as metrics,
             JobProgress("step", recipe.steps, done=self._step) as progress,
         ):
-            while self._step < recipe.steps:
-                figures = self._advance()
+            while self._step < recipe.steps and (found := self._advance()):
+                figures = found
                 metrics.write(self._step, figures)
                 self._step += 1
                 progress.advance_to(self._step, f"loss {figures['loss']:.3f}  {figures['tokens_per_s']:.0f} tokens/s")
                 if self._step % recipe.checkpoint_every == 0 or self._step == recipe.steps:
                     self._save()
+            if self._step < recipe.steps and self._step % recipe.checkpoint_every:
+                self._save()
         self._checkpoints.close()
         return {"steps": self._step, "wall_s": self._stopwatch.wall_s(), **figures}
 
     def _advance(self) -> dict[str, float]:
+        """Take a step and return its figures; none where `sft.epochs` of the mix are through."""
         started_s = time.monotonic()
         taken = self._corpus.encode(next(self._stream))
+        if not multihost.global_max(len(taken.examples)):
+            return {}
         packed, used = pack_examples(taken.examples, most=self._corpus.microbatches, data=self._settings.data)
         completion_tokens = multihost.global_sum(float(packed.per_token["weight"].sum()))
         learning_rate = trainer.current_rate(self._trainer.state, self._settings.sft, ends_at=ENDS_AT)
@@ -200,13 +205,11 @@ def pack_examples(
 
 def _start(directory: pathlib.Path, settings: Settings) -> published.Pretrained | None:
     """Load the weights of `sft.init_from` and make their tokenizer that of this job; None where nothing is named."""
+    adaptation.require_start(settings)
     if not settings.sft.init_from:
-        if settings.lora.rank:
-            raise UserError(
-                f"lora.rank = {settings.lora.rank}: expected sft.init_from, the weights beside the adapters"
-            )
         return None
-    found = published.load_published(settings.sft.init_from)
+    mesh = sharding.build_mesh(settings.mesh, micro_rows=settings.data.micro_rows)
+    found = published.load_published(settings.sft.init_from, mesh=mesh)
     found.tokenizer.save(directory)
     return found
 

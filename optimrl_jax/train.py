@@ -78,7 +78,10 @@ class Task:
         """Open the journal of this process as a context; None where `grpo.keeps_rollouts` is off."""
         if not self.settings.grpo.keeps_rollouts:
             return contextlib.nullcontext()
-        return RolloutJournal(directory / journal.FOLDER, groups_lib.advantages)
+        return RolloutJournal(
+            directory / journal.FOLDER,
+            functools.partial(groups_lib.advantages, scale=self.settings.grpo.advantage_scale),
+        )
 
 
 def main(job: Job) -> None:

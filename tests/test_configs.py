@@ -11,14 +11,20 @@ from configs import __main__ as listing
 from configs import quickstart
 from optimrl_jax import environment, rewards, settings
 from optimrl_jax import quickstart as quickstart_job
+from optimrl_jax.distributed import multihost, placement
 from optimrl_jax.environment.paper_results import PRINTED_ROWS
+from optimrl_jax.grpo import rows as rows_lib
 from optimrl_jax.jobs.checked_fields import freeze, thaw
 from optimrl_jax.planning import dry_run, targets
 from optimrl_jax.simulator.settings import SimulatorSettings
+from optimrl_jax.training import adaptation
 
 FILES = sorted(path for path in (pathlib.Path(__file__).parents[1] / "configs").glob("*.py") if path.stem[0] != "_")
 NAMES = [path.stem for path in FILES if path.stem != "paper"]
 MODELS = ("qwen7b", "qwen32b", "cwm32b")
+
+
+NODES = {"qwen7b": 8, "qwen32b": 32, "cwm32b": 32, "qwen7b_node": 1}
 
 
 def frozen(name, *row):
@@ -72,6 +78,38 @@ def test_rows_share_the_recipe_of_the_paper_and_set_their_own_fields(model, row)
     assert grpo.learning_rate == (1e-7 if model == "qwen7b" else 1.4e-7)
     assert data.prompt_tokens + data.completion_tokens == data.row_tokens == 32_768
     assert (mesh.data * mesh.fsdp, mesh.tensor) == (16, 2 if model == "qwen7b" else 8)
+    # A local batch of about 32,000 tokens on each rank, in one microbatch.
+    assert grpo.batch_tokens == 16 * 32_768
+    assert rows_lib.max_microbatches(grpo, data) == 1
+
+
+@pytest.mark.parametrize("model", NODES)
+def test_half_of_the_devices_of_every_node_sample_and_every_process_has_its_share(model):
+    chosen, nodes = frozen(model), NODES[model]
+    assert (chosen.processes.count, chosen.mesh.devices) == (nodes, 4 * nodes)
+    multihost.check_even_shares(chosen, shared=multihost.SHARED_IN_GRPO)
+    own = dataclasses.replace(chosen.actors, count=chosen.actors.count // nodes)
+    devices = [f"gpu{number}" for number in range(8)]
+    sets = placement.device_sets(devices, chosen.mesh, own, sharers=nodes)
+    # The learner's mesh takes the first four; no device of an actor is idle or shared.
+    assert sorted(device for devices in sets for device in devices) == devices[4:]
+
+
+@pytest.mark.parametrize("model", ["qwen7b", "qwen32b"])
+def test_sft_starts_from_published_weights_takes_one_epoch_and_shares_evenly(model):
+    chosen = frozen(model, "sft")
+    assert (chosen.sft.init_from.split("/")[0], chosen.sft.epochs) == ("weights", 1)
+    assert chosen.processes.count * 8 == chosen.mesh.devices
+    multihost.check_even_shares(chosen, shared=multihost.SHARED_IN_SFT)
+    empty = dataclasses.replace(chosen, sft=dataclasses.replace(chosen.sft, init_from=""))
+    with pytest.raises(ValueError, match=r"sft.init_from = '': expected the published weights"):
+        adaptation.require_start(empty)
+
+
+def test_the_one_gpu_configuration_learns_and_samples_in_turns_in_the_same_rows():
+    chosen = frozen("qwen1_5b_one_gpu")
+    assert (chosen.mesh.devices, chosen.actors.count, chosen.data.row_tokens) == (1, 0, 32_768)
+    assert rows_lib.max_microbatches(chosen.grpo, chosen.data) == 16
 
 
 def test_a_model_without_an_sft_run_says_where_it_starts():

@@ -29,11 +29,12 @@ Where several processes learn together, each has a queue, problems and actors of
 exchanged, and weights are published by all of them at the same step.
 """
 
+import collections
 import logging
 import math
 import time
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import grain
 import numpy as np
@@ -129,6 +130,9 @@ class AsyncRollouts:
             on_failure=self.work_queue.requeue,
         )
         self._before: dict[str, float] = {}
+        # Groups that steps have taken so far, over all processes, and what came about since the last figures.
+        self._taken = 0
+        self._since: collections.Counter[str] = collections.Counter()
         self._taken_s = time.monotonic()
 
     @property
@@ -136,14 +140,12 @@ class AsyncRollouts:
         """Where actors of other processes connect, tcp://host:port; empty until the first `take`, or where none may."""
         return self._server.address if self._server else ""
 
-    def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
-        """Take this process's groups of a step, dropping stale ones; the first call lets actors in.
+    def take(self, *, step: int, number: int) -> list[Group]:
+        """Take this process's share of the next groups, dropping stale ones; the first call lets actors in.
 
         Args:
           step: optimizer steps taken so far.
-
-        Returns:
-          The fresh groups, and figures since the step before: seconds of the actors' work, idle shares, losses.
+          number: groups wanted, over all processes.
 
         Raises:
           UserError: if no rollout comes within `actors.patience_s`, or an actor fails for a reason that the user can
@@ -153,15 +155,22 @@ class AsyncRollouts:
         self._open()
         started_s = time.monotonic()
         fresh: list[Group] = []
-        stale = 0
-        wanted = len(multihost.process_places(step, self._grpo.problems))
-        while len(fresh) < wanted:
+        own, self._taken = multihost.count_own(self._taken, number), self._taken + number
+        while len(fresh) < own:
             group = self._next()
             if groups_lib.staleness(group, step=step) > self._grpo.max_staleness:
-                stale += 1
+                self._since.update(stale=1)
             else:
                 fresh.append(group)
-        return fresh, self._figures(taken=len(fresh), stale=stale, idle_s=time.monotonic() - started_s)
+        self._since.update({"taken": len(fresh), "idle_s": time.monotonic() - started_s})
+        return fresh
+
+    def give_back(self, groups: Sequence[Group], *, number: int) -> None:
+        """Put this process's part of the last `number` taken groups back at the head of the queue."""
+        self._taken -= number
+        self._since.update(taken=-len(groups))
+        for group in reversed(groups):
+            self.work_queue.give_back(group)
 
     def update_weights(self, params: decoder.Params, version: int) -> None:
         """Publish a copy of the weights to all actors."""
@@ -173,7 +182,8 @@ class AsyncRollouts:
         contents, metadata = self.work_queue.state()
         shares = multihost.all_gather_states(contents or {}, metadata)
         waiting = groups_lib.concatenate_groups([share.arrays for share in shares])
-        return {"queue": waiting}, {"shares": [share.metadata for share in shares], "version": step}
+        own = {"shares": [share.metadata for share in shares], "version": step, "taken": self._taken}
+        return {"queue": waiting}, own
 
     def restore(self, arrays: dict[str, typing.Any], metadata: dict[str, typing.Any]) -> None:
         """Go on where `state` was taken.
@@ -192,6 +202,7 @@ class AsyncRollouts:
         if waiting is not None:
             waiting = groups_lib.select_groups(waiting, np.flatnonzero(np.asarray(waiting["batch"]) % sharers == index))
         self.work_queue.restore(waiting, shares[index])
+        self._taken = metadata.get("taken", 0)
         self.update_weights(arrays["params"], metadata["version"])
 
     def close(self) -> None:
@@ -238,8 +249,12 @@ class AsyncRollouts:
                 _LOG.warning("%s is silent: %d problems queued again", name, self.work_queue.requeue(name))
         self._supervisor.check(silent=silent, answered=self.work_queue.counts["answered_groups"])
 
-    def _figures(self, *, taken: int, stale: int, idle_s: float) -> dict[str, float]:
-        """Compute the figures since the last step; counts of lost actors and refused work are since this start."""
+    def figures(self) -> dict[str, float]:
+        """Return seconds of the actors' work, idle shares and losses since the last call.
+
+        Counts of lost actors and refused work are since this start.
+        """
+        own, self._since = self._since, collections.Counter()
         now_s = time.monotonic()
         counts = {name: float(count) for name, count in self.work_queue.counts.items()}
         since = {name: counts.get(name, 0.0) - self._before.get(name, 0.0) for name in counts}
@@ -248,9 +263,9 @@ class AsyncRollouts:
         return {
             **{name: since.get(name, 0.0) for name in ("generate_s", "execute_s", "judge_s")},
             "queue_depth": len(self.work_queue),
-            "stale_share": stale / max(1, taken + stale),
-            "stale_groups": stale,
-            "learner_idle_s": idle_s,
+            "stale_share": own["stale"] / max(1, own["taken"] + own["stale"]),
+            "stale_groups": own["stale"],
+            "learner_idle_s": float(own["idle_s"]),
             "actor_idle_share": min(1.0, since.get("idle_s", 0.0) / actor_s),
             "actors": self._present(),
             "lost_actors": self._supervisor.lost,

@@ -162,17 +162,30 @@ class RemoteLearner:
         return WorkItem(answer.metadata["batch"], tuple(answer.metadata["problems"]), self._run)
 
     def weights(self) -> Weights | None:
-        """Fetch the newest weights onto the placement; None if they are those of the last call.
+        """Fetch the newest weights onto the placement, part by part; None if they are those of the last call.
+
+        Each part is a call with its own patience. Where the learner no longer has the version of the first part, all
+        are fetched again, of the newest.
 
         Raises:
           MessageError: if they have another shape than the policy.
         """
         run, has = self._run, self._has
-        answer = self._call("weights", run, has=has[1] if has and has[0] == run else -1)
-        if answer.kind == "same":
-            return None
-        self._has = (run, answer.metadata["version"])
-        return self._has[1], self._placement.put(codec.unflatten_like(self._like, answer.arrays))
+        version, parts, count = -1, [], 1
+        while len(parts) < count:
+            answer = self._call(
+                "weights", run, has=has[1] if has and has[0] == run else -1, part=len(parts), version=version
+            )
+            if answer.kind == "same":
+                return None
+            if parts and answer.metadata["version"] != version:
+                version, parts = -1, []
+                continue
+            version, count = answer.metadata["version"], answer.metadata["parts"]
+            parts.append(answer.arrays)
+        self._has = (run, version)
+        arrays = codec.join_arrays(parts, self._like)
+        return version, self._placement.put(codec.unflatten_like(self._like, arrays))
 
     def submit(self, work: WorkItem, groups: list[Group], timings: dict[str, float]) -> None:
         """Send the groups of an item to the start of the learner that leased it.

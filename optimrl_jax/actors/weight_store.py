@@ -23,7 +23,9 @@ class WeightStore:
     def __init__(self, placements: Sequence[Placement], *, for_remote: bool) -> None:
         self._placements = placements
         self._for_remote = for_remote
-        self._published: tuple[int, dict[Placement, decoder.Params], dict[str, np.ndarray]] = (0, {}, {})
+        self._published: tuple[int, dict[Placement, decoder.Params]] = (0, {})
+        # The newest and the one before, which an actor may still be fetching part by part.
+        self._on_host: dict[int, dict[str, np.ndarray]] = {}
 
     @property
     def version(self) -> int:
@@ -37,17 +39,26 @@ class WeightStore:
         on_host = (
             {name: np.array(leaf) for name, leaf in codec.named_leaves(params).items()} if self._for_remote else {}
         )
-        self._published = (version, on_device, on_host)
+        before = self._published[0]
+        self._on_host = {number: leaves for number, leaves in self._on_host.items() if number == before} | (
+            {version: on_host} if self._for_remote else {}
+        )
+        self._published = (version, on_device)
 
     def on_device(self, placement: Placement) -> Weights:
         """Return the newest weights, with their version, on the devices of one of the placements."""
-        version, on_device, _ = self._published
+        version, on_device = self._published
         return version, on_device[placement]
 
-    def on_host(self) -> tuple[int, dict[str, np.ndarray]]:
-        """Return the newest version and its weights as named leaves; no leaves if none are kept for remote actors."""
-        version, _, on_host = self._published
-        return version, on_host
+    def on_host(self, wanted: int | None = None) -> tuple[int, dict[str, np.ndarray]]:
+        """Return a version and its weights as named leaves; no leaves if none are kept for remote actors.
+
+        Args:
+          wanted: the version, if it is still there; else, and if None, the newest.
+        """
+        kept, newest = self._on_host, self._published[0]
+        version = wanted if wanted is not None and wanted in kept else newest
+        return version, kept.get(version, {})
 
 
 def on_devices_of(placement: Placement) -> typing.Any:

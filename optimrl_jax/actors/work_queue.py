@@ -155,6 +155,12 @@ class WorkQueue:
             self._changed.notify_all()
             return group
 
+    def give_back(self, group: Group) -> None:
+        """Put a group that was taken back at the head of the queue."""
+        with self._changed:
+            self._queue.give_back(group)
+            self._changed.notify_all()
+
     def add_metrics(self, amounts: Mapping[str, float]) -> None:
         """Add amounts to the counts, such as seconds that actors worked or waited."""
         with self._changed:

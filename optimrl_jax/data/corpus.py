@@ -62,6 +62,8 @@ def corpus_of_dataset(directory: pathlib.Path, settings: Settings, *, part: tupl
     recipe, data = settings.sft, settings.data
     if recipe.batch_tokens:
         raise SettingsError(f"sft.batch_tokens = {recipe.batch_tokens}: expected 0 without sft.mix")
+    if recipe.epochs:
+        raise SettingsError(f"sft.epochs = {recipe.epochs}: expected 0 without sft.mix")
     records = dataset.load_records(data.directory, data.train_split)
     texts = [text for record in records for text in (record.statement, *record.reference_program)]
     tokenizer = _tokenizer(directory, texts, settings)
@@ -102,6 +104,7 @@ def corpus_of_mix(directory: pathlib.Path, settings: Settings, *, part: tuple[in
         encode=functools.partial(_conversation, tokenizer),
         seed=settings.seed,
         part=part,
+        epochs=recipe.epochs,
     )
     return Corpus(
         mixes.ExampleSteps(examples, batch=batch, batch_tokens=tokens, longest=data.row_tokens),

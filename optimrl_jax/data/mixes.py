@@ -146,8 +146,12 @@ def stream_mix(
     encode: Callable[[list[chat.Message]], chat.EncodedExample],
     seed: int,
     part: tuple[int, int] = (0, 1),
+    epochs: int = 0,
 ) -> grain.DatasetIterator:
-    """Iterate endlessly over encoded examples: files in proportion to their weights, newly shuffled every epoch.
+    """Iterate over encoded examples, those of all files mixed, and each file newly shuffled every time it is through.
+
+    An epoch of the mix has each example of a file as often as the file's weight says, on average where that is not
+    whole; with equal weights of 1 it is every example once.
 
     Args:
       opened: the files (`open_mix`).
@@ -155,6 +159,7 @@ def stream_mix(
       encode: turns messages into an example; its ValueErrors become UserErrors that name the place.
       seed: of the order.
       part: (i, n) takes every n-th example from the i-th on: one of n processes that share a mix.
+      epochs: after how many the iterator ends; 0: never.
 
     Returns:
       An iterator whose position `get_state` and `set_state` move between processes.
@@ -163,8 +168,11 @@ def stream_mix(
         grain.MapDataset.source(_Encoding(file, encode)).seed(seed + index).shuffle().repeat()
         for index, file in enumerate(opened)
     ]
-    mixed = grain.MapDataset.mix(shuffled, weights=list(weights))[part[0] :: part[1]]
-    return mixed.to_iter_dataset(NO_THREADS).__iter__()
+    shares = [weight * len(file) for weight, file in zip(weights, opened, strict=True)]
+    mixed = grain.MapDataset.mix(shuffled, weights=shares)
+    if epochs:
+        mixed = mixed[: round(epochs * sum(shares))]
+    return mixed[part[0] :: part[1]].to_iter_dataset(NO_THREADS).__iter__()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -184,7 +192,7 @@ class ExampleSteps:
     """Draws the examples of one step after another; its state is plain data that JSON can keep.
 
     Args:
-      examples: an endless stream of encoded examples.
+      examples: a stream of encoded examples.
       batch: examples of a step; not read where `batch_tokens` is set.
       batch_tokens: tokens of a step, at most; 0 counts examples instead.
       longest: tokens of an example, at most; longer ones are left out.
@@ -197,6 +205,8 @@ class ExampleSteps:
     def __next__(self) -> ExampleStep:
         """Take `batch` examples; or, with `batch_tokens`, as many as come before the one that would exceed them.
 
+        A stream that ends gives what is left, and then steps without any examples.
+
         Raises:
           UserError: where a thousand examples of one step are too long.
         """
@@ -204,7 +214,9 @@ class ExampleSteps:
         total = left_out = 0
         while self._batch_tokens or len(taken) < self._batch:
             before = self._examples.get_state()
-            example = next(self._examples)
+            example = next(self._examples, None)
+            if example is None:
+                break
             length = len(example.tokens)
             if length > self._longest:
                 left_out += 1

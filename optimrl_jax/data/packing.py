@@ -123,6 +123,17 @@ def max_shared_microbatches(
     return -(-segments // (row_tokens // longest * micro_rows))
 
 
+def count_rows(lengths: Sequence[int], groups: Sequence[PrefixGroup] | None, *, row_tokens: int) -> int:
+    """Count the rows that `pack_sequences` fills.
+
+    Args:
+      lengths: tokens of each sequence.
+      groups: which sequences share a prefix; None: no two do.
+      row_tokens: tokens of a row.
+    """
+    return len(_assigned(lengths, groups, row_tokens)[1])
+
+
 def pack_sequences(
     tokens: Sequence[np.ndarray],
     per_token: Mapping[str, Sequence[np.ndarray]],
@@ -151,10 +162,7 @@ def pack_sequences(
       ValueError: where the sequences do not fit.
     """
     lengths = [len(sequence) for sequence in tokens]
-    if groups is None:
-        groups = [PrefixGroup([index], 0) for index in range(len(tokens))]
-    segments = [part for group in groups for part in _segments(group, lengths, row_tokens)]
-    rows = assign_rows([_length(part, lengths) for part in segments], row_tokens)
+    segments, rows = _assigned(lengths, groups, row_tokens)
     used = -(-len(rows) // micro_rows)
     if used > microbatches:
         raise ValueError(f"{len(rows)} packed rows: expected at most {microbatches} x {micro_rows}")
@@ -178,6 +186,16 @@ def pack_sequences(
         **{name: values.reshape(split) for name, values in whole.items()},
         per_token={name: values.reshape(split) for name, values in extra.items()},
     ), used
+
+
+def _assigned(
+    lengths: Sequence[int], groups: Sequence[PrefixGroup] | None, row_tokens: int
+) -> tuple[list[PrefixGroup], list[list[int]]]:
+    """Split groups into segments that fit into rows; return these, and the numbers of those of each row."""
+    if groups is None:
+        groups = [PrefixGroup([index], 0) for index in range(len(lengths))]
+    segments = [part for group in groups for part in _segments(group, lengths, row_tokens)]
+    return segments, assign_rows([_length(part, lengths) for part in segments], row_tokens)
 
 
 def _segments(group: PrefixGroup, lengths: Sequence[int], row_tokens: int) -> list[PrefixGroup]:

@@ -89,6 +89,54 @@ def named_leaves(tree: typing.Any) -> dict[str, typing.Any]:
     return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
 
 
+def split_arrays(arrays: Mapping[str, np.ndarray], part_bytes: int) -> list[dict[str, np.ndarray]]:
+    """Cut named arrays into messages of limited size.
+
+    Args:
+      arrays: by name, contiguous; they are not copied.
+      part_bytes: most bytes of a part, at least one item of each type.
+
+    Returns:
+      Parts in order: flat slices by name, of one array or several small ones.
+    """
+    parts: list[dict[str, np.ndarray]] = [{}]
+    room = part_bytes
+    for name, array in arrays.items():
+        flat, start = array.reshape(-1), 0
+        while start < flat.size or name not in parts[-1]:
+            count = min(flat.size - start, room // flat.itemsize)
+            if flat.size and not count:
+                parts.append({})
+                room = part_bytes
+                continue
+            parts[-1][name] = flat[start : start + count]
+            start, room = start + count, room - count * flat.itemsize
+            if start == flat.size:
+                break
+    return parts
+
+
+def join_arrays(parts: Sequence[Mapping[str, np.ndarray]], like: typing.Any) -> dict[str, np.ndarray]:
+    """Put together what `split_arrays` cut.
+
+    Args:
+      parts: all of them, in order.
+      like: a tree of arrays or shapes, which says what shapes the arrays have.
+
+    Raises:
+      MessageError: if they are not those of `like`.
+    """
+    pieces: dict[str, list[np.ndarray]] = {}
+    for part in parts:
+        for name, piece in part.items():
+            pieces.setdefault(name, []).append(piece)
+    joined = {name: np.concatenate(found) if len(found) > 1 else found[0] for name, found in pieces.items()}
+    shapes = {name: tuple(leaf.shape) for name, leaf in named_leaves(like).items()}
+    if {name: array.size for name, array in joined.items()} != {name: math.prod(s) for name, s in shapes.items()}:
+        raise MessageError("expected weights of the shape of this policy")
+    return {name: array.reshape(shapes[name]) for name, array in joined.items()}
+
+
 def unflatten_like(like: typing.Any, arrays: Mapping[str, np.ndarray]) -> typing.Any:
     """Put named leaves back into the form of `like`.
 

@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import dataclasses
 import logging
+import math
 import os
 import pathlib
 import sys
@@ -25,8 +26,9 @@ from optimrl_jax.settings import ProcessSettings, Settings
 
 # Words in the errors of a collective when another process is gone: of Gloo, NCCL, and JAX's coordination service.
 SIGNS_OF_LOSS = ("Gloo", "NCCL", "coordination service", "CoordinationService")
-# Settings that the processes of a job divide evenly among themselves, beside rows and devices.
-SHARED_IN_SFT = ("sft.batch",)
+# Settings that the processes of a job divide evenly among themselves, beside devices. In SFT each brings its own rows;
+# in GRPO all have the rows of all, so that devices of two processes may share one row.
+SHARED_IN_SFT = ("data.micro_rows", "mesh.data * mesh.fsdp", "sft.batch")
 SHARED_IN_GRPO = ("actors.count",)
 PlaceBatch = Callable[[typing.Any, jax.sharding.NamedSharding], typing.Any]
 
@@ -90,14 +92,12 @@ def initialize(settings: Settings, *, shared: Sequence[str] = ()) -> None:
         raise UserError(
             f"processes.coordinator = {processes.coordinator!r}: expected all processes ({reason})"
         ) from None
-    if jax.local_device_count() % settings.mesh.tensor:
-        raise SettingsError(f"mesh.tensor = {settings.mesh.tensor}: expected a divisor of the devices of a process")
     if processes.index:
         logging.getLogger("optimrl_jax").setLevel(logging.WARNING)
 
 
 def check_even_shares(settings: Settings, *, shared: Sequence[str]) -> None:
-    """Check that the processes can share rows, devices and the settings named in `shared` evenly.
+    """Check that the processes can share devices and the settings named in `shared` evenly, and none samples nothing.
 
     Raises:
       SettingsError: if they cannot, or if the index of this process is not below their number.
@@ -105,11 +105,17 @@ def check_even_shares(settings: Settings, *, shared: Sequence[str]) -> None:
     processes: ProcessSettings = settings.processes
     if processes.index >= processes.count:
         raise SettingsError(f"processes.index = {processes.index}: expected less than processes.count")
-    values: dict[str, int] = {name: _value_of(settings, name) for name in ("data.micro_rows", *shared)}
-    values["mesh.data * mesh.fsdp"] = settings.mesh.data * settings.mesh.fsdp
-    for name, value in values.items():
+    for name in ("mesh.devices", *shared):
+        value = math.prod(_value_of(settings, part) for part in name.split(" * "))
         if value % processes.count:
             raise SettingsError(f"{name} = {value}: expected a multiple of processes.count = {processes.count}")
+    tensor, each = settings.mesh.tensor, settings.mesh.devices // processes.count
+    if each % tensor and tensor % each:
+        raise SettingsError(f"mesh.tensor = {tensor}: expected a divisor or a multiple of {each}, a process's devices")
+    grpo = settings.grpo
+    takes_turns = "actors.count" in shared and not settings.actors.count and not grpo.sampler
+    if takes_turns and grpo.problems < processes.count:
+        raise SettingsError(f"grpo.problems = {grpo.problems}: expected one for each of {processes.count} processes")
 
 
 def _value_of(settings: Settings, name: str) -> int:
@@ -182,6 +188,12 @@ def process_places(step: int, problems: int) -> list[int]:
     return [place for place in range(problems) if (step * problems + place) % count == index]
 
 
+def count_own(first: int, number: int) -> int:
+    """Count this process's groups among `number` groups of a run from the `first`-th on, dealt out in turn."""
+    index, count = process_index_and_count()
+    return sum(place % count == index for place in range(first, first + number))
+
+
 def per_process(settings: Settings) -> Settings:
     """Return the settings with this process's share of the actors and, rounded up, of the problems of a step."""
     count = process_index_and_count()[1]
@@ -193,6 +205,30 @@ def per_process(settings: Settings) -> Settings:
     )
 
 
+def process_meshes(mesh: jax.sharding.Mesh) -> tuple[jax.sharding.Mesh, jax.sharding.Mesh]:
+    """Build meshes on which each process of `mesh` holds all parameters on its own devices.
+
+    Both split parameters alike: over tensor as `mesh` does, as far as one process has devices for it, and over fsdp
+    with what is left of them.
+
+    Returns:
+      The mesh over the devices of all processes, and the one over this process's devices alone.
+    """
+    owned: dict[int, list] = {}
+    for device in mesh.devices.flat:
+        owned.setdefault(device.process_index, []).append(device)
+    each = len(owned[jax.process_index()])
+    tensor = math.gcd(mesh.shape["tensor"], each)
+    fsdp = math.gcd(mesh.shape["fsdp"], each // tensor)
+
+    def over(devices: list) -> jax.sharding.Mesh:
+        return jax.sharding.Mesh(
+            np.array(devices).reshape(-1, fsdp, 1, tensor), sharding.AXES, axis_types=sharding.AXIS_TYPES
+        )
+
+    return over([device for index in sorted(owned) for device in owned[index]]), over(owned[jax.process_index()])
+
+
 def process_copy(params: typing.Any) -> typing.Any:
     """Copy parameters to the devices of this process alone, all of them; with one process return them as they are.
 
@@ -201,7 +237,7 @@ def process_copy(params: typing.Any) -> typing.Any:
     """
     if jax.process_count() == 1:
         return params
-    everywhere, here = sharding.process_meshes(jax.tree.leaves(params)[0].sharding.mesh)
+    everywhere, here = process_meshes(jax.tree.leaves(params)[0].sharding.mesh)
     copies = jax.device_put(params, sharding.param_shardings(everywhere, params))
     return jax.tree.map(
         lambda x, to: jax.make_array_from_single_device_arrays(x.shape, to, [s.data for s in x.addressable_shards]),

@@ -39,13 +39,12 @@ def device_sets(
       SettingsError: if the learner's mesh needs devices that are the actors'.
     """
     own = max(1, round(actors.device_share * len(devices))) if actors.device_share and len(devices) > 1 else 0
-    free, wanted = len(devices) - own, mesh.data * mesh.fsdp * mesh.tensor // sharers
+    free, wanted = len(devices) - own, mesh.devices // sharers
     if wanted > free:
-        shape = (mesh.data, mesh.fsdp, mesh.tensor)
         of_each = " of each process" if sharers > 1 else ""
         raise SettingsError(
-            f"mesh = {shape}: expected at most {free} of {len(devices)} devices{of_each} beside those of the actors "
-            f"(actors.device_share = {actors.device_share})"
+            f"mesh = {mesh.shape}: expected at most {free} of {len(devices)} devices{of_each} beside those of the "
+            f"actors (actors.device_share = {actors.device_share})"
         )
     theirs = tuple(devices[free:]) or tuple(devices[:1])
     each = max(1, len(theirs) // actors.count)
@@ -71,5 +70,5 @@ class Placement:
         if len(self.devices) == 1:
             return jax.tree.map(lambda _: SingleDeviceSharding(self.devices[0]), params)
         types = (jax.sharding.AxisType.Auto,) * len(sharding.AXES)
-        mesh: Mesh = jax.make_mesh((1, 1, len(self.devices)), sharding.AXES, devices=self.devices, axis_types=types)
+        mesh: Mesh = jax.make_mesh((1, 1, 1, len(self.devices)), sharding.AXES, devices=self.devices, axis_types=types)
         return sharding.param_shardings(mesh, params)

@@ -1,8 +1,9 @@
-"""Where every array lives: a mesh with the axes data, fsdp and tensor, and strict tables of parameters and activations.
+"""Where every array lives: a mesh of data, fsdp, sequence and tensor, and strict tables of parameters and activations.
 
 A parameter or an activation whose name no rule knows is an error, never silently replicated. Rows of a batch are split
-over data and fsdp, heads and hidden features over tensor. Parameters are split over fsdp as well and gathered where a
-layer uses them: with the activations pinned to their rows, that is the cheapest thing left for the partitioner to do.
+over data and fsdp, their tokens over sequence, heads and hidden features over tensor. Parameters are split over fsdp
+and sequence as well and gathered where a layer uses them: with the activations pinned to their rows, that is the
+cheapest thing left for the partitioner to do.
 Left free, it keeps the rows of all devices on every device and sums features over fsdp instead: 80 times the traffic.
 
 `constrain` reads the mesh from the context (`on_mesh`), so that the model states where an activation lives without
@@ -11,6 +12,7 @@ knowing of any mesh; without one it does nothing.
 
 import contextlib
 import dataclasses
+import functools
 import math
 import re
 import typing
@@ -18,61 +20,65 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int
 
 from optimrl_jax.jobs.errors import SettingsError
-from optimrl_jax.settings import MeshSettings
+from optimrl_jax.settings import MeshSettings, ModelSettings
 
 AnyMesh = Mesh | AbstractMesh
 DATA = "data"
 ROWS = (DATA, "fsdp")
-AXES = (*ROWS, "tensor")
+# Parameters are split over the devices that share a row as well: rows of one device are the same parameters' anyway.
+WEIGHTS = ("fsdp", "sequence")
+AXES = (*ROWS, "sequence", "tensor")
+HEADS = ("tensor", "sequence")
 AXIS_TYPES = (AxisType.Auto,) * len(AXES)
 
 # Leading None is the layer axis of the scanned blocks.
 RULES = (
-    (r"embedding", PartitionSpec("tensor", "fsdp")),
-    (r"unembedding", PartitionSpec("fsdp", "tensor")),
-    (r"layers/attention/(query|key|value)", PartitionSpec(None, "fsdp", "tensor", None)),
+    (r"embedding", PartitionSpec("tensor", WEIGHTS)),
+    (r"unembedding", PartitionSpec(WEIGHTS, "tensor")),
+    (r"layers/attention/(query|key|value)", PartitionSpec(None, WEIGHTS, "tensor", None)),
     (r"layers/attention/(query|key|value)_bias", PartitionSpec(None, "tensor", None)),
-    (r"layers/attention/output", PartitionSpec(None, "tensor", None, "fsdp")),
-    (r"layers/mlp/(gate|up)", PartitionSpec(None, "fsdp", "tensor")),
-    (r"layers/mlp/down", PartitionSpec(None, "tensor", "fsdp")),
+    (r"layers/attention/output", PartitionSpec(None, "tensor", None, WEIGHTS)),
+    (r"layers/mlp/(gate|up)", PartitionSpec(None, WEIGHTS, "tensor")),
+    (r"layers/mlp/down", PartitionSpec(None, "tensor", WEIGHTS)),
     (r"layers/(attention|mlp)_norm/scale", PartitionSpec(None, None)),
     (r"layers/attention/(query|key)_norm/scale", PartitionSpec(None, None)),
     (r"final_norm/scale", PartitionSpec(None)),
     # Adapters lie as their matrices do; the axis of ranks is whole everywhere.
-    (r"layers/attention/(query|key|value)_lora/down", PartitionSpec(None, "fsdp", None)),
+    (r"layers/attention/(query|key|value)_lora/down", PartitionSpec(None, WEIGHTS, None)),
     (r"layers/attention/(query|key|value)_lora/up", PartitionSpec(None, None, "tensor", None)),
     (r"layers/attention/output_lora/down", PartitionSpec(None, "tensor", None, None)),
-    (r"layers/mlp/(gate|up)_lora/down", PartitionSpec(None, "fsdp", None)),
+    (r"layers/mlp/(gate|up)_lora/down", PartitionSpec(None, WEIGHTS, None)),
     (r"layers/mlp/(gate|up)_lora/up", PartitionSpec(None, None, "tensor")),
     (r"layers/mlp/down_lora/down", PartitionSpec(None, "tensor", None)),
-    (r"layers/(attention/output|mlp/down)_lora/up", PartitionSpec(None, None, "fsdp")),
+    (r"layers/(attention/output|mlp/down)_lora/up", PartitionSpec(None, None, WEIGHTS)),
 )
 
 # By the name of an activation: rows `s`, tokens `t`, width `w`, heads `n`, features `f`, vocabulary `v`.
 ACTIVATIONS = {
     "rows": PartitionSpec(ROWS),  # [s]
     "tokens": PartitionSpec(ROWS, None),  # [s, t]
-    "hidden": PartitionSpec(ROWS, None, None),  # [s, t, w]
-    "heads": PartitionSpec(ROWS, None, "tensor", None),  # [s, t, n, d]
-    "features": PartitionSpec(ROWS, None, "tensor"),  # [s, t, f]
-    "scores": PartitionSpec(ROWS, None, "tensor"),  # [s, t, v]
-    "keys": PartitionSpec(ROWS, "tensor", None, None),  # [s, m, d, t]
-    "values": PartitionSpec(ROWS, "tensor", None, None),  # [s, m, t, d]
-    # The head: each device of the tensor axis takes a share of the tokens, with the whole table.
-    "chunks": PartitionSpec("tensor", ROWS),  # [c, s, ...]
-    "head_gradient": PartitionSpec("fsdp", "tensor"),  # [w, v]
-    "embedding": PartitionSpec("tensor", "fsdp"),  # [v, w], as the parameter lies
+    "hidden": PartitionSpec(ROWS, "sequence", None),  # [s, t, w]
+    "projected": PartitionSpec(ROWS, "sequence", "tensor", None),  # [s, t, n, d]
+    # Attention sees whole rows: devices that share a row exchange tokens for heads.
+    "heads": PartitionSpec(ROWS, None, HEADS, None),  # [s, t, n, d]
+    "features": PartitionSpec(ROWS, "sequence", "tensor"),  # [s, t, f]
+    "scores": PartitionSpec(ROWS, "sequence", "tensor"),  # [s, t, v]
+    "keys": PartitionSpec(ROWS, HEADS, None, None),  # [s, m, d, t]
+    "values": PartitionSpec(ROWS, HEADS, None, None),  # [s, m, t, d]
+    # The head: each device that shares a row takes a share of its tokens, with the whole table.
+    "chunks": PartitionSpec(("sequence", "tensor"), ROWS),  # [c, s, ...]
+    "head_gradient": PartitionSpec(WEIGHTS, "tensor"),  # [w, v]
+    "embedding": PartitionSpec("tensor", WEIGHTS),  # [v, w], as the parameter lies
     "everywhere": PartitionSpec(),
 }
 
 
 def build_mesh(settings: MeshSettings, *, micro_rows: int) -> Mesh:
-    """Build a mesh over data * fsdp * tensor devices: the first of each process, equally many of each.
+    """Build a mesh over the devices that the settings ask for: the first of each process, equally many of each.
 
     Args:
       settings: devices along each axis, over all processes.
@@ -81,34 +87,13 @@ def build_mesh(settings: MeshSettings, *, micro_rows: int) -> Mesh:
     Raises:
       SettingsError: if there are too few devices, or data * fsdp does not divide the rows of a microbatch.
     """
-    shape = (settings.data, settings.fsdp, settings.tensor)
-    wanted = settings.data * settings.fsdp * settings.tensor
+    shape, wanted = settings.shape, settings.devices
     each = wanted // jax.process_count()
     devices = [device for index in range(jax.process_count()) for device in jax.local_devices(index)[:each]]
     if wanted != len(devices):
         raise SettingsError(f"mesh = {shape}: expected at most {jax.device_count()} devices in all, asked for {wanted}")
     _check_rows(settings, micro_rows)
     return jax.make_mesh(shape, AXES, devices=devices, axis_types=AXIS_TYPES)
-
-
-def process_meshes(mesh: Mesh) -> tuple[Mesh, Mesh]:
-    """Build meshes on which each process of `mesh` holds all parameters on its own devices.
-
-    Both split parameters alike: over tensor as `mesh` does, over fsdp as far as one process has devices for it.
-
-    Returns:
-      The mesh over the devices of all processes, and the one over this process's devices alone.
-    """
-    owned: dict[int, list] = {}
-    for device in mesh.devices.flat:
-        owned.setdefault(device.process_index, []).append(device)
-    rows = len(owned[jax.process_index()]) // mesh.shape["tensor"]
-    fsdp = math.gcd(mesh.shape["fsdp"], rows)
-
-    def over(devices: list) -> Mesh:
-        return Mesh(np.array(devices).reshape(-1, fsdp, mesh.shape["tensor"]), AXES, axis_types=AXIS_TYPES)
-
-    return over([device for index in sorted(owned) for device in owned[index]]), over(owned[jax.process_index()])
 
 
 def build_abstract_mesh(settings: MeshSettings, *, micro_rows: int) -> AbstractMesh:
@@ -120,7 +105,27 @@ def build_abstract_mesh(settings: MeshSettings, *, micro_rows: int) -> AbstractM
       SettingsError: if data * fsdp does not divide the rows of a microbatch.
     """
     _check_rows(settings, micro_rows)
-    return AbstractMesh((settings.data, settings.fsdp, settings.tensor), AXES, axis_types=AXIS_TYPES)
+    return AbstractMesh(settings.shape, AXES, axis_types=AXIS_TYPES)
+
+
+def check_heads(settings: MeshSettings, model: ModelSettings, *, row_tokens: int) -> None:
+    """Check that devices which share a row can share its tokens and, in attention, its heads.
+
+    Raises:
+      SettingsError: if they cannot.
+    """
+    if settings.sequence == 1:
+        return
+    shares = settings.sequence * settings.tensor
+    if model.kv_heads % shares:
+        raise SettingsError(
+            f"mesh.sequence = {settings.sequence}: expected mesh.sequence * mesh.tensor to divide the {model.kv_heads} "
+            "heads of keys"
+        )
+    if row_tokens % settings.sequence:
+        raise SettingsError(
+            f"mesh.sequence = {settings.sequence}: expected a divisor of data.row_tokens = {row_tokens}"
+        )
 
 
 def spec_of(name: str) -> PartitionSpec:
@@ -157,10 +162,12 @@ def param_shardings(mesh: Mesh | AbstractMesh, tree: typing.Any) -> typing.Any:
             return NamedSharding(mesh, PartitionSpec())
         names = [key.key for key in path if isinstance(key, jax.tree_util.DictKey)]
         spec = spec_of("/".join(names))
-        for size, axis in zip(leaf.shape, spec, strict=True):
-            if axis and size % mesh.shape[axis]:
-                name = "/".join(names)
-                raise SettingsError(f"mesh.{axis} = {mesh.shape[axis]}: expected a divisor of {size} ({name})")
+        for size, part in zip(leaf.shape, spec, strict=True):
+            axes = [axis for axis in (part if isinstance(part, tuple) else (part,)) if axis and mesh.shape[axis] > 1]
+            shares = math.prod(mesh.shape[axis] for axis in axes)
+            if size % shares:
+                asked = " * ".join(f"mesh.{axis}" for axis in axes)
+                raise SettingsError(f"{asked} = {shares}: expected a divisor of {size} ({'/'.join(names)})")
         return NamedSharding(mesh, spec)
 
     return jax.tree_util.tree_map_with_path(sharding, tree)
@@ -251,8 +258,8 @@ def look_up(table: Float[Array, "v w"], ids: Int[Array, "s t"], dtype: jnp.dtype
     """Look up the row of an embedding table for each token and place the result as "hidden".
 
     On a mesh each device looks up its part of the features for the rows of all devices of its fsdp group, in its part
-    of the vocabulary, and sends every device its own rows. Left to the partitioner, the rows of all devices would be
-    gathered on each. The gradient of the table stays in the table's type.
+    of the vocabulary, and sends every device its own rows, or its part of their tokens. Left to the partitioner, the
+    rows of all devices would be gathered on each. The gradient of the table stays in the table's type.
     """
 
     if not _free_axes(jax.sharding.get_abstract_mesh()):
@@ -262,6 +269,7 @@ def look_up(table: Float[Array, "v w"], ids: Int[Array, "s t"], dtype: jnp.dtype
         ids = jax.lax.all_gather(ids, "fsdp", tiled=True) - jax.lax.axis_index("tensor") * len(table)
         is_here = (ids >= 0) & (ids < len(table))
         found = jnp.where(is_here[..., None], table[jnp.clip(ids, 0, len(table) - 1)], 0).astype(dtype)
+        found = jax.lax.all_to_all(found, "sequence", 1, 2, tiled=True)
         return jax.lax.psum(jax.lax.all_to_all(found, "fsdp", 0, 2, tiled=True), "tensor")
 
     return map_devices(on_device, inputs=("embedding", "tokens"), outputs="hidden")(table, ids)
@@ -338,14 +346,25 @@ def sum_over_data(
 def shard_rows(params: typing.Any, batch: typing.Any) -> typing.Any:
     """Split a batch, rows first, over the data and fsdp axes of the mesh that parameters lie on.
 
-    Without it, every device of the mesh would compute all rows. Where parameters lie on no mesh the batch comes back as
-    it is.
+    Without it, every device of the mesh would compute all rows. What has four axes is a cache of keys or values, whose
+    heads come second: those are split over the tensor axis, where it divides them. Where parameters lie on no mesh, or
+    on one of a single device, the batch comes back as it is.
 
     Raises:
       ValueError: if the number of rows is no multiple of `row_shares(params)`.
     """
     mesh = _mesh_of(params)
-    return jax.device_put(batch, row_sharding(mesh, axis=0)) if mesh and row_shares(params) > 1 else batch
+    if mesh is None or mesh.size == 1:
+        return batch
+    return jax.device_put(batch, jax.tree.map(functools.partial(sampling_place, mesh), batch))
+
+
+def sampling_place(mesh: Mesh | AbstractMesh, x: typing.Any) -> NamedSharding:
+    """Return where an array lies that is sampled with: see `shard_rows`."""
+    rows = row_sharding(mesh, axis=0)
+    if len(x.shape) != 4 or mesh.shape["tensor"] == 1 or x.shape[1] % mesh.shape["tensor"]:
+        return rows
+    return NamedSharding(mesh, PartitionSpec(rows.spec[0], "tensor"))
 
 
 def row_shares(params: typing.Any) -> int:

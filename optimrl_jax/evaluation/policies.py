@@ -19,8 +19,8 @@ from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.rollout.actor import SampledProgram, Sampler
-from optimrl_jax.settings import Network, Settings
-from optimrl_jax.training import checkpoints
+from optimrl_jax.settings import Settings
+from optimrl_jax.training import checkpoints, sampling_policy
 
 KEY_VARIABLE = "OPTIMRL_ENDPOINT_KEY"
 # Settings of a run that tell recipes apart; what is not here, such as the seed, may differ between launches of one.
@@ -93,11 +93,7 @@ def sample_programs(
     if source.startswith(("http://", "https://")):
         return _from_server(source, statements, settings, answers=answers)
     path, step = split_source(source)
-    if published.names_published_weights(path):
-        found = published.load_published(path)
-        policy = checkpoints.Policy(found.params, Network.of(found.settings, settings.compute), found.tokenizer)
-    else:
-        policy = checkpoints.load_policy(path, settings.compute, step=step)
+    policy = sampling_policy.load_to_sample(path, settings.compute, step=step)
     return Sampler(policy, settings.data, settings.grpo.temperature).sample_programs(
         statements, samples, seed=settings.seed
     )

@@ -13,6 +13,8 @@ import typing
 from collections.abc import Sequence
 
 from optimrl_jax.distributed import multihost
+from optimrl_jax.grpo import rows as rows_lib
+from optimrl_jax.grpo.step_groups import StepCollector
 from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.model import decoder
 from optimrl_jax.rollout import groups as groups_lib
@@ -36,6 +38,7 @@ class Learner:
 
     Attributes:
       step: batches taken so far, whether or not they moved the weights.
+      settings: those of the whole job.
       trainer: the training state and its compiled update.
       to_policy: from what is trained to the weights of the policy; None where they are the same.
     """
@@ -43,6 +46,7 @@ class Learner:
     def __init__(self, params: decoder.Params, model: Network, settings: Settings) -> None:
         grpo, data = settings.grpo, settings.data
         self.step = 0
+        self.settings = settings
         self._grpo = grpo
         self.trainer = adaptation.build_trainer(
             params,
@@ -52,16 +56,16 @@ class Learner:
             optimizer=trainer.build_optimizer(grpo, ends_at=ENDS_AT),
             most_skipped=grpo.most_skipped,
         )
-        self.to_policy = adaptation.merge_on_devices(self.trainer, settings.lora)
+        self.to_policy = adaptation.policy_on_devices(self.trainer, model, settings.lora)
         self._assemble = functools.partial(
-            groups_lib.pack_groups,
+            rows_lib.pack_groups,
             row_tokens=data.row_tokens,
             micro_rows=data.micro_rows,
-            microbatches=groups_lib.max_microbatches(grpo, data),
+            microbatches=rows_lib.max_microbatches(grpo, data),
             shares_prompts=data.shares_prompts,
         )
 
-    def learn(self, groups: Sequence[Group]) -> dict[str, float]:
+    def learn(self, groups: Sequence[Group], *, replayed: Sequence[Group] = ()) -> dict[str, float]:
         """Take one step on the groups of a batch and return its figures.
 
         Groups that are stale, have fewer than two valid rollouts or only zero advantages are dropped and counted; where
@@ -69,6 +73,7 @@ class Learner:
 
         Args:
           groups: at least one; the same ones, in the same order, in every process.
+          replayed: older groups that are learned from once more, likewise; no figure of the rollouts counts them.
 
         Returns:
           Figures by name: those of `group_metrics`, the shares of dropped groups, "updated" (0 or 1) and
@@ -78,24 +83,33 @@ class Learner:
         Raises:
           DivergedError: after `grpo.most_skipped` updates in a row without a finite gradient.
         """
-        kept, dropped = groups_lib.select_informative(groups, step=self.step, max_staleness=self._grpo.max_staleness)
+        select = functools.partial(
+            groups_lib.select_informative,
+            step=self.step,
+            max_staleness=self._grpo.max_staleness,
+            scale=self._grpo.advantage_scale,
+        )
+        kept, dropped = select(groups)
         found = {
             **groups_lib.group_metrics(groups, step=self.step),
             **dropped,
             "dropped_groups": len(groups) - len(kept),
+            **({"replayed_groups": len(replayed)} if self._grpo.replay_groups else {}),
         }
+        kept += select(replayed)[0]
         self.step += 1
         if not kept:
             return {**found, "updated": 0.0, "trained_tokens": 0.0}
-        packed, used = self._assemble(kept)
+        weighted, normalizer = rows_lib.normalize(kept, self._grpo)
+        packed, used = self._assemble(weighted)
         learning_rate = trainer.current_rate(self.trainer.state, self._grpo, ends_at=ENDS_AT)
-        sums = self.trainer.step(packed, used, normalizer=self._grpo.horizon, place=multihost.from_replicated)
+        sums = self.trainer.step(packed, used, normalizer=normalizer, place=multihost.from_replicated)
         tokens = max(1.0, sums["tokens"])
         return {
             **found,
             "updated": sums["is_finite"],
-            "trained_tokens": float(groups_lib.trained_tokens(kept)),
-            "loss": sums["loss"] / self._grpo.horizon,
+            "trained_tokens": float(rows_lib.trained_tokens(kept)),
+            "loss": sums["loss"] / normalizer,
             "entropy": sums["entropy"] / tokens,
             "clip_share": sums["clipped"] / tokens,
             "kl": sums["kl"] / tokens,
@@ -145,15 +159,19 @@ class RolloutSource(typing.Protocol):
     ends whatever the source has started.
     """
 
-    def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
-        """Take this process's groups of one step (`multihost.process_places`).
+    def take(self, *, step: int, number: int) -> list[Group]:
+        """Take this process's share of the next `number` groups of all processes, who deal them out in turn.
 
         Args:
           step: optimizer steps taken so far.
-
-        Returns:
-          The groups, and figures of how they came about, such as seconds of sampling.
+          number: groups wanted, over all processes.
         """
+
+    def give_back(self, groups: Sequence[Group], *, number: int) -> None:
+        """Put back what this process holds of the last `number` groups: they are the next ones that `take` returns."""
+
+    def figures(self) -> dict[str, float]:
+        """Return how the groups since the last call came about, such as seconds of sampling."""
 
     def update_weights(self, params: decoder.Params, version: int) -> None:
         """Sample with these weights from now on; they are copied, because the caller donates its own afterwards.
@@ -211,6 +229,7 @@ class TrainingLoop:
     ) -> None:
         self._source = source
         self._learner = learner
+        self._collector = StepCollector(source, settings, learner.settings.data, seed=learner.settings.seed)
         self._settings = settings
         self._measured_under = sorted(measured_under)
         self._checkpoints = checkpoints.Checkpoints(workdir, kept=kept)
@@ -263,16 +282,15 @@ class TrainingLoop:
 
     def _step(self) -> dict[str, float]:
         started_s = time.monotonic()
-        groups, supplied = self._source.take(step=self._learner.step)
-        groups = all_gather_groups(groups)
+        groups, replayed = self._collector.collect(step=self._learner.step)
         learn_s = time.monotonic()
-        figures = self._learner.learn(groups)
+        figures = self._learner.learn(groups, replayed=replayed)
         if self._learner.step % self._settings.broadcast_every == 0:
             self._source.update_weights(self._learner.trainer.state.params, self._learner.step)
         now_s = time.monotonic()
         sampled = sum(int(group.rollouts.is_completion.sum()) for group in groups)
         timings = {"update_s": now_s - learn_s, "step_s": now_s - started_s}
-        return {**figures, **supplied, **timings, "tokens_per_s": sampled / timings["step_s"]}
+        return {**figures, **self._source.figures(), **timings, "tokens_per_s": sampled / timings["step_s"]}
 
     def _save(self) -> None:
         arrays, metadata = self._source.state(step=self._learner.step)
@@ -282,15 +300,14 @@ class TrainingLoop:
             "wall_s": self._stopwatch.wall_s(),
             "measured_under": self._measured_under,
         }
-        self._checkpoints.save(
-            self._learner.step, {**checkpoints.to_trees(trainer.state), **arrays}, {**metadata, **own}
-        )
+        trees = {**checkpoints.to_trees(trainer.state), **arrays, "replay": self._collector.state()}
+        self._checkpoints.save(self._learner.step, trees, {**metadata, **own})
 
     def _restore(self) -> float:
         """Restore the newest checkpoint, if any; return the seconds that earlier starts took."""
         trainer = self._learner.trainer
         targets = checkpoints.restore_targets(trainer.state)
-        others = {"actor": targets["params"], "queue": None}
+        others = {"actor": targets["params"], "queue": None, "replay": None}
         restored = self._checkpoints.restore({**targets, **others}, optional=others)
         if self._held_out is not None:
             self._held_out.forget_after(restored.step if restored else 0)
@@ -303,19 +320,11 @@ class TrainingLoop:
         trainer.skipped_in_a_row = metadata["skipped_in_a_row"]
         self._learner.step = restored.step
         self._source.restore(arrays, metadata)
+        self._collector.restore(arrays.get("replay"))
         _LOG.info("going on from the checkpoint of step %d", restored.step)
         if metadata.get("measured_under", self._measured_under) != self._measured_under:
             _LOG.warning("durations were measured anew since that checkpoint: rewards before and after it differ")
         return metadata["wall_s"]
-
-
-def all_gather_groups(groups: list[Group]) -> list[Group]:
-    """Gather the groups of all processes in every one of them, in the order of their ids."""
-    if multihost.process_index_and_count()[1] == 1:
-        return groups
-    states = multihost.all_gather_states(groups_lib.stack_groups(groups) if groups else {}, {})
-    gathered = groups_lib.concatenate_groups([state.arrays for state in states])
-    return sorted(groups_lib.unstack_groups(gathered or {}), key=lambda group: group.id)
 
 
 def _step_text(figures: dict[str, typing.Any]) -> str:

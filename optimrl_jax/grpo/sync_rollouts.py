@@ -1,6 +1,8 @@
 """Edge: the synchronous rollout source: actor and learner take turns in one thread, on the devices of the process."""
 
+import functools
 import typing
+from collections.abc import Sequence
 
 import grain
 import jax
@@ -23,8 +25,9 @@ NO_WAIT_S = 0.0
 class SyncRollouts:
     """A rollout source in which actor and learner take turns: no result depends on how fast either is.
 
-    The actor fills a queue of `grpo.ahead + 1` batches, then the learner takes one of them. Each of several processes
-    takes the problems at its own places and samples for them what a single process would have sampled.
+    The actor fills a queue of `grpo.ahead + 1` batches, then the learner takes of them what a step needs. Each of
+    several processes takes the problems at its own places and samples for them what a single process would have
+    sampled.
 
     Args:
       actor: samples and judges in this thread.
@@ -48,27 +51,43 @@ class SyncRollouts:
         self._settings = settings
         self._queue = RolloutQueue((settings.ahead + 1) * settings.problems)
         self._batch = 0
+        # Groups that steps have taken so far, over all processes.
+        self._taken = 0
+        self._timings: dict[str, float] = {}
 
-    def take(self, *, step: int) -> tuple[list[Group], dict[str, float]]:
-        """Sample up to `grpo.ahead` batches beyond `step`, then take this process's groups of the step."""
-        timings: dict[str, float] = {}
-        while self._batch <= step + self._settings.ahead:
+    def take(self, *, step: int, number: int) -> list[Group]:
+        """Sample up to `grpo.ahead` batches beyond what is taken, then take this process's share of `number` groups."""
+        del step
+        own, self._taken = multihost.count_own(self._taken, number), self._taken + number
+        while self._batch * self._settings.problems < self._taken + self._settings.ahead * self._settings.problems:
             problems, places = next(self._stream), multihost.process_places(self._batch, self._settings.problems)
             if places:
                 process_problems = [problems[place] for place in places]
-                for group in self._actor.produce(process_problems, batch=self._batch, timings=timings, places=places):
+                produce = functools.partial(self._actor.produce, batch=self._batch, timings=self._timings)
+                for group in produce(process_problems, places=places):
                     self._queue.put(group, timeout_s=NO_WAIT_S)
             self._batch += 1
-        wanted = len(multihost.process_places(step, self._settings.problems))
-        groups = [self._queue.take(timeout_s=NO_WAIT_S) for _ in range(wanted)]
-        return groups, {**timings, "queue_depth": len(self._queue)}
+        return [self._queue.take(timeout_s=NO_WAIT_S) for _ in range(own)]
+
+    def give_back(self, groups: Sequence[Group], *, number: int) -> None:
+        """Put this process's part of the last `number` taken groups back at the head of the queue."""
+        self._taken -= number
+        for group in reversed(groups):
+            self._queue.give_back(group)
+
+    def figures(self) -> dict[str, float]:
+        """Return the seconds of sampling, execution and judging since the last call, and how many groups wait."""
+        timings, self._timings = self._timings, {}
+        return {**timings, "queue_depth": len(self._queue)}
 
     def update_weights(self, params: decoder.Params, version: int) -> None:
         """Give the actor a copy of the weights, on the devices of this process."""
         if self._to_policy is None:
             self._sent = policy = jax.tree.map(jnp.copy, multihost.process_copy(params))
         else:
-            self._sent, policy = jax.tree.map(jnp.copy, params), multihost.process_copy(self._to_policy(params))
+            policy = multihost.process_copy(self._to_policy(params))
+            # Only weights that lag behind the learner's are ever stored.
+            self._sent = jax.tree.map(jnp.copy, params) if self._settings.broadcast_every > 1 else {}
         self._actor.update_weights(policy, version=version)
 
     def state(self, *, step: int) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
@@ -92,8 +111,10 @@ class SyncRollouts:
         if "shares" in metadata:
             raise UserError("actors.count = 0: expected at least 1, as in the checkpoints of this workdir")
         self.update_weights(arrays.get("actor") or arrays["params"], metadata["version"])
-        self._queue.restore(self._process_groups(arrays.get("queue")))
+        waiting = arrays.get("queue")
+        self._queue.restore(self._process_groups(waiting))
         self._batch = metadata["batch"]
+        self._taken = self._batch * self._settings.problems - (0 if waiting is None else len(waiting["batch"]))
         self._stream.set_state(metadata["stream"])
 
     def _process_groups(self, contents: dict[str, np.ndarray] | None) -> dict[str, np.ndarray] | None:

@@ -138,15 +138,15 @@ class Attention(nn.Module):
             new = kv_cache.write_token(past, new, slot)
         summed = _attend(query, new, visibility, compute=c.compute, window=window)
         output = self.param("output", _INIT, (c.heads, c.head_width, c.width))
-        return _project_adapted(self, "output", constrain(summed, "heads"), output, 2), new
+        return _project_adapted(self, "output", constrain(constrain(summed, "heads"), "projected"), output, 2), new
 
     def _project_heads(self, x: Float[Array, "s t w"], name: str, heads: int) -> Float[Array, "s t n d"]:
         width, head_width = self.settings.width, self.settings.head_width
         weights = self.param(name, _INIT, (width, heads, head_width))
-        projected = constrain(_project_adapted(self, name, x, weights), "heads")
-        if not self.settings.has_qkv_bias:
-            return projected
-        return projected + self.param(f"{name}_bias", nn.initializers.zeros, (heads, head_width)).astype(x.dtype)
+        projected = constrain(_project_adapted(self, name, x, weights), "projected")
+        if self.settings.has_qkv_bias:
+            projected += self.param(f"{name}_bias", nn.initializers.zeros, (heads, head_width)).astype(x.dtype)
+        return constrain(projected, "heads")
 
 
 def _attend(

@@ -7,7 +7,7 @@ trip counts that XLA knows; one whose count depends on data counts as one turn. 
 import dataclasses
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 ITEM_BYTES = dict.fromkeys(("pred", "s8", "u8", "f8e4m3fn", "f8e5m2"), 1)
 ITEM_BYTES |= dict.fromkeys(("bf16", "f16", "s16", "u16"), 2) | dict.fromkeys(("f32", "s32", "u32"), 4)
@@ -16,12 +16,13 @@ KINDS = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective
 
 _ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,]*)\]")
 _HEADER = re.compile(r"^(ENTRY )?%?([\w.\-]+) (?:\(.*)?\{$")
-_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?[\w.\-]+ = (.*)$")
+_INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = (.*)$")
 _OPCODE = re.compile(r"(?:^|[\s)}\]])([a-z][a-z\-]*)\(")
 _TRIPS = re.compile(r'known_trip_count":\{"n":"(\d+)"')
 _CALLED = re.compile(r"(?:body|to_apply|calls|true_computation|false_computation)=%?([\w.\-]+)")
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _NAME = re.compile(r'op_name="([^"]*)"')
+_ENTERED = ("while", "conditional", "call", "async-start")
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')
 
 
@@ -46,12 +47,12 @@ class Collective:
     @property
     def largest_bytes(self) -> int:
         """Bytes of the largest array."""
-        return max((_array_bytes(array) for array in self.arrays), default=0)
+        return max((array_bytes(array) for array in self.arrays), default=0)
 
     @property
     def sent_bytes(self) -> int:
         """Bytes that a device sends and receives in all runs: those of the result, or twice as many for a sum."""
-        return self.times * sum(map(_array_bytes, self.arrays)) * (2 if self.kind == "all-reduce" else 1)
+        return self.times * sum(map(array_bytes, self.arrays)) * (2 if self.kind == "all-reduce" else 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,12 +76,22 @@ class Program:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Instruction:
-    """One line of a computation, read as far as it is needed here."""
+class Instruction:
+    """One line of a computation, read as far as it is needed here.
 
+    Attributes:
+      name: of its result.
+      opcode: what it does.
+      result: text of the type of its result.
+      line: all that stands behind the equals sign.
+      is_root: whether it is the result of its computation.
+    """
+
+    name: str
     opcode: str
     result: str
     line: str
+    is_root: bool
 
 
 def read_program(text: str) -> Program:
@@ -92,7 +103,7 @@ def read_program(text: str) -> Program:
     Raises:
       ValueError: if it has no entry computation.
     """
-    computations, entry = _computations(text)
+    computations, entry = read_computations(text)
     collectives: list[Collective] = []
     kernels: dict[str, int] = {}
     for instruction, times, loops in _walk(computations, entry, 1, 0):
@@ -118,7 +129,7 @@ def _kernel_name(line: str, target: str) -> str:
 
 
 def _operand_arrays(
-    instruction: _Instruction, results: tuple[tuple[str, tuple[int, ...]], ...]
+    instruction: Instruction, results: tuple[tuple[str, tuple[int, ...]], ...]
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Scale the results of a reduce-scatter to its operand, which is what it sends.
 
@@ -139,27 +150,32 @@ def _mesh_group(line: str) -> int:
     return math.prod(sizes.get(name, 1) for name in re.findall(r"'(\w+)'", found.group(2)))
 
 
-def _computations(text: str) -> tuple[dict[str, list[_Instruction]], str]:
-    computations: dict[str, list[_Instruction]] = {}
-    current: list[_Instruction] = []
+def read_computations(text: str) -> tuple[dict[str, list[Instruction]], str]:
+    """Read the computations of an optimized program by name, and the name of the entry computation.
+
+    Raises:
+      ValueError: if it has none.
+    """
+    computations: dict[str, list[Instruction]] = {}
+    current: list[Instruction] = []
     entry = ""
     for line in text.splitlines():
         if line and not line[0].isspace() and (header := _HEADER.match(line)):
             current = computations[header.group(2)] = []
             entry = header.group(2) if header.group(1) else entry
         elif found := _INSTRUCTION.match(line):
-            rest = found.group(1)
+            is_root, name, rest = found.groups()
             opcode = _OPCODE.search(rest)
             if opcode:
-                current.append(_Instruction(opcode.group(1), rest[: opcode.start(1)], rest))
+                current.append(Instruction(name, opcode.group(1), rest[: opcode.start(1)], rest, bool(is_root)))
     if not entry:
         raise ValueError("expected the text of a compiled program with an entry computation")
     return computations, entry
 
 
 def _walk(
-    computations: Mapping[str, list[_Instruction]], name: str, times: int, loops: int
-) -> Iterator[tuple[_Instruction, int, int]]:
+    computations: Mapping[str, list[Instruction]], name: str, times: int, loops: int
+) -> Iterator[tuple[Instruction, int, int]]:
     """Yield every instruction of a computation and of all that it calls.
 
     Each comes with how often it runs and in how many loops it stands.
@@ -168,15 +184,48 @@ def _walk(
         yield instruction, times, loops
         is_loop = instruction.opcode == "while"
         inner = times * (_trip_count(computations, instruction.line) if is_loop else 1)
-        called = _CALLED.findall(instruction.line)
-        if branches := _BRANCHES.search(instruction.line):
-            called += re.findall(r"[\w.\-]+", branches.group(1))
         # Reductions and sorts also name a computation, of two numbers: walking it finds nothing and does no harm.
-        for other in called:
+        for other in _called(instruction):
             yield from _walk(computations, other, inner, loops + is_loop)
 
 
-def _trip_count(computations: Mapping[str, list[_Instruction]], line: str) -> int:
+def walk(
+    computations: Mapping[str, list[Instruction]],
+    name: str,
+    *,
+    skipped: Collection[str] = (),
+    times: int = 1,
+    takes_constants: bool = True,
+) -> Iterator[tuple[str, Instruction, int]]:
+    """Yield (computation, instruction, how often it runs) of all that a program runs.
+
+    Args:
+      computations: those of `read_computations`.
+      name: of the computation to begin with.
+      skipped: computations that are not entered, such as those of fusions.
+      times: how often the first one runs.
+      takes_constants: whether a loop whose turns XLA does not state runs as often as the largest constant of its
+        condition says, or once.
+    """
+    for instruction in computations.get(name, ()):
+        yield name, instruction, times
+        inner = times
+        if instruction.opcode == "while" and (takes_constants or _TRIPS.search(instruction.line)):
+            inner *= _trip_count(computations, instruction.line)
+        if instruction.opcode in _ENTERED:
+            for other in _called(instruction):
+                if other not in skipped:
+                    yield from walk(computations, other, skipped=skipped, times=inner, takes_constants=takes_constants)
+
+
+def _called(instruction: Instruction) -> list[str]:
+    called = _CALLED.findall(instruction.line)
+    if branches := _BRANCHES.search(instruction.line):
+        called += re.findall(r"[\w.\-]+", branches.group(1))
+    return called
+
+
+def _trip_count(computations: Mapping[str, list[Instruction]], line: str) -> int:
     """Count the turns of a loop: as XLA states them, else the constant that its condition compares with, else 1."""
     if stated := _TRIPS.search(line):
         return int(stated.group(1))
@@ -191,6 +240,7 @@ def _arrays(text: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return tuple((kind, tuple(int(n) for n in dims.split(",") if n)) for kind, dims in found if kind in ITEM_BYTES)
 
 
-def _array_bytes(array: tuple[str, tuple[int, ...]]) -> int:
+def array_bytes(array: tuple[str, tuple[int, ...]]) -> int:
+    """Return the bytes of an array of this (type, shape)."""
     kind, shape = array
     return ITEM_BYTES[kind] * math.prod(shape)

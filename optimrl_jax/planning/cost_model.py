@@ -112,6 +112,7 @@ def activation_bytes(
       (bytes kept for the backward pass, bytes of the largest other array on the way).
     """
     rows = settings.data.micro_rows // (settings.mesh.data * settings.mesh.fsdp)
+    row_tokens = settings.data.row_tokens // settings.mesh.sequence
 
     def residuals(trained: decoder.Params, *others: typing.Any) -> typing.Any:
         return jax.vjp(lambda q: loss(q, *others), trained, has_aux=True)[1]
@@ -120,7 +121,7 @@ def activation_bytes(
         return jax.grad(lambda q: loss(q, *others), has_aux=True)(trained)
 
     trained, *frozen = weights
-    batches = [_rows(names, (times * rows, settings.data.row_tokens)) for times in (2, 4)]
+    batches = [_rows(names, (times * rows, row_tokens)) for times in (2, 4)]
     kept = [
         collections.Counter(_bytes(x) for x in jax.tree.leaves(jax.eval_shape(residuals, trained, batch, *frozen)))
         for batch in batches
@@ -133,31 +134,6 @@ def activation_bytes(
     others = (passing[0] - passing[1]).keys() - (kept[0] - kept[1]).keys()
     totals = [sum(size * times for size, times in sizes.items()) for sizes in kept]
     return (totals[1] - totals[0]) // 2, max(others, default=0) // 2
-
-
-def sampler_bytes(settings: Settings) -> dict[str, float]:
-    """Estimate the bytes on one device for sampling in turns with the learner.
-
-    The actor keeps a copy of the weights for as long as it samples, or what adapters are merged into, in the type of
-    the base; while it samples, they lie there once more in the type they compute in, and so do the keys and values of
-    every rollout up to its longest.
-
-    Returns:
-      "actor_parameter_bytes", "decoding_parameter_bytes" and "cache_bytes".
-    """
-    model, data, mesh = settings.network, settings.data, settings.mesh
-    params, item = decoder.abstract_params(model), jnp.dtype(model.compute.dtype).itemsize
-    count = sum(leaf.size for leaf in jax.tree.leaves(params)) / (mesh.fsdp * mesh.tensor)
-    shares = mesh.data * mesh.fsdp
-    prompts = -(-settings.grpo.problems // shares)
-    rollouts = -(-data.slots // shares) if data.slots else prompts * settings.grpo.rollouts
-    token = 2 * model.layers * model.kv_heads * model.head_width * item
-    tokens = rollouts * (data.completion_tokens + (data.prompt_tokens if data.slots else 0))
-    return {
-        "actor_parameter_bytes": (item if settings.lora.rank else 4) * count,
-        "decoding_parameter_bytes": item * count,
-        "cache_bytes": token * (tokens + (0 if data.slots else prompts * data.prompt_tokens)) / mesh.tensor,
-    }
 
 
 def local_model(model: Network, mesh: MeshSettings) -> Network:

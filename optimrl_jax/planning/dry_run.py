@@ -15,25 +15,25 @@ import typing
 
 import jax
 import jax.numpy as jnp
-import rich.console
-import rich.table
 
 from optimrl_jax import environment, rewards
 from optimrl_jax.data import corpus, packing
 from optimrl_jax.distributed import multihost, sharding
 from optimrl_jax.grpo import loop
+from optimrl_jax.grpo import rows as rows_lib
 from optimrl_jax.jobs.command_line import Job
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.user_code import names_function
 from optimrl_jax.model import adapters, decoder
 from optimrl_jax.model.pretrained import published
-from optimrl_jax.planning import cost_model, targets
-from optimrl_jax.planning.compiled_program import read_program
-from optimrl_jax.rollout import groups as groups_lib
+from optimrl_jax.planning import cost_model, report, sampler_plan, targets
+from optimrl_jax.planning.compiled_program import Program, array_bytes, read_program
+from optimrl_jax.planning.kernel_traffic import moved_bytes
 from optimrl_jax.settings import LoraSettings, ModelSettings, Network, Settings
-from optimrl_jax.training import objectives, trainer, workdir
+from optimrl_jax.training import adaptation, objectives, trainer, workdir
 
-GIB = 2**30
+# What only a device that samples holds.
+SAMPLING = ("policy_bytes", "decoding_bytes", "cache_bytes", "prefill_temporary_bytes", "decode_temporary_bytes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Update:
       is_budget: whether `tokens` is used up whatever the lengths are.
       shared: first tokens that `members` sequences at a time process together.
       members: sequences that do so.
-      samples_here: whether the learner's devices also sample, in turns.
+      sampler: where rollouts are sampled, if on devices that the settings describe.
       lora: adapters that are trained in place of all weights, where its rank is not 0.
     """
 
@@ -65,7 +65,7 @@ class Update:
     is_budget: bool = False
     shared: int = 0
     members: int = 1
-    samples_here: bool = False
+    sampler: sampler_plan.SamplerPlan | None = None
     lora: LoraSettings = LoraSettings()
 
     def loss(self, model: Network) -> trainer.Loss:
@@ -110,18 +110,19 @@ def plan_grpo(settings: Settings) -> Update:
     """
     data, sequences = settings.data, settings.grpo.problems * settings.grpo.rollouts
     longest = data.prompt_tokens + data.completion_tokens
-    shared, members = groups_lib.prefix_sharing(settings.grpo, data)
+    shared, members = rows_lib.prefix_sharing(settings.grpo, data)
     return Update(
         "GRPO",
         lambda model: loop.objective(model, settings.grpo),
         ("weight", "advantage", "log_prob"),
         trainer.build_optimizer(settings.grpo, ends_at=1.0),
         longest,
-        sequences * longest,
-        groups_lib.max_microbatches(settings.grpo, data),
+        settings.grpo.batch_tokens or sequences * longest,
+        rows_lib.max_microbatches(settings.grpo, data),
+        is_budget=bool(settings.grpo.batch_tokens),
         shared=shared,
         members=members,
-        samples_here=settings.actors.count == 0 and not settings.grpo.sampler,
+        sampler=sampler_plan.plan_sampler(settings),
         lora=settings.lora,
     )
 
@@ -133,6 +134,7 @@ def sft(job: Job) -> None:
       UserError: if the settings cannot be run, or the step does not fit the memory of a device.
     """
     multihost.check_even_shares(job.settings, shared=multihost.SHARED_IN_SFT)
+    adaptation.require_start(job.settings)
     _report(job, plan_sft, start=job.settings.sft.init_from)
 
 
@@ -157,17 +159,17 @@ def update_costs(planned: Update, settings: Settings) -> tuple[list[cost_model.P
       SettingsError: if the update cannot run on the mesh.
     """
     data, device, model = settings.data, settings.device, settings.network
+    sharding.check_heads(settings.mesh, model, row_tokens=data.row_tokens)
     target = targets.TARGETS[device.target]
     mesh = sharding.build_abstract_mesh(settings.mesh, micro_rows=data.micro_rows)
     state, *frozen = _placed_weights(planned, model, mesh=mesh)
-    batch = cost_model.placed_batch(planned.per_token, data, microbatches=planned.microbatches, mesh=mesh)
     if targets.has_compiler(device.target):
         parts = compile_update(planned, settings)
     else:
-        lower_update(planned, state, batch, *frozen, mesh=mesh, model=model)
-        parts = _traced_bytes(planned, state, batch, *frozen, settings=settings)
-    parts |= cost_model.sampler_bytes(settings) if planned.samples_here else {}
-    total = sum(parts[name] for name in parts if name.endswith("_bytes") and not name.startswith("sent_"))
+        parts = trace_update(planned, settings)
+    kept = cost_model.device_bytes((state, *frozen))
+    parts |= _sampler_parts(planned.sampler, settings) if planned.sampler else {}
+    totals = _totals(parts, kept=kept, sampler=planned.sampler)
     trained = sum(leaf.size for leaf in jax.tree.leaves(state.params))
     lines = [line for tree in (*frozen, state.params) for line in cost_model.parameter_lines(tree)]
     typical = planned.longest * device.length_share
@@ -187,18 +189,61 @@ def update_costs(planned: Update, settings: Settings) -> tuple[list[cost_model.P
         "parameters": sum(math.prod(line.shape) for line in lines),
         "trained_parameters": trained,
         **parts,
-        "total_bytes": total,
-        "memory_share": total / target.memory_bytes,
+        **totals,
+        "memory_share": totals["total_bytes"] / target.memory_bytes,
         "most_tokens_per_step": planned.tokens,
         "tokens_per_step": tokens,
         "most_microbatches": planned.microbatches,
         "flops_per_step": flops,
-        "compute_s": flops / (mesh.size * target.peak_flops),
-        "link_s": planned.microbatches * parts.get("sent_bytes_per_microbatch", 0) / target.link_bandwidth,
+        **_roofline(planned, parts, settings, flops=flops, tokens=tokens),
     }
 
 
-def compile_update(planned: Update, settings: Settings) -> dict[str, float]:
+def _sampler_parts(sampler: sampler_plan.SamplerPlan, settings: Settings) -> dict[str, typing.Any]:
+    found: dict[str, typing.Any] = sampler_plan.sampler_bytes(sampler, settings)
+    if targets.has_compiler(settings.device.target):
+        found |= sampler_plan.compile_sampler(sampler, settings)
+    return found
+
+
+def _totals(parts: dict[str, typing.Any], *, kept: float, sampler: sampler_plan.SamplerPlan | None) -> dict[str, float]:
+    """Sum what lies on a device at once: in an update, and while it samples, which on shared devices come in turns.
+
+    Args:
+      parts: bytes by name, those of the update and those of the sampler.
+      kept: bytes of the state and of frozen weights, which a device of the learner holds always.
+      sampler: see `Update`.
+    """
+    own = {name: count for name, count in parts.items() if name.endswith("_bytes") and not name.startswith("sent_")}
+    sampling = {name: own.pop(name) for name in SAMPLING if name in own}
+    update = sum(own.values())
+    if sampler is None:
+        return {"update_total_bytes": update, "total_bytes": update}
+    temporary = max(sampling.pop("prefill_temporary_bytes", 0), sampling.pop("decode_temporary_bytes", 0))
+    at_once = sum(sampling.values()) + temporary
+    if not sampler.is_apart:
+        update, at_once = update + sampling["policy_bytes"], at_once + kept
+    return {"update_total_bytes": update, "sampling_total_bytes": at_once, "total_bytes": max(update, at_once)}
+
+
+def _roofline(
+    planned: Update, parts: dict[str, float], settings: Settings, *, flops: float, tokens: float
+) -> dict[str, float]:
+    """Bound the seconds of an update by operations, memory and links, and the share of the peak that this leaves."""
+    target, data = targets.TARGETS[settings.device.target], settings.data
+    microbatches = min(planned.microbatches, max(1, math.ceil(tokens / (data.micro_rows * data.row_tokens))))
+    compute_s = flops / (settings.mesh.devices * target.peak_flops)
+    # What is computed again in the backward pass is a third of what is asked for.
+    bounds = {
+        "compute_s": compute_s * (4 / 3 if settings.compute.remat == "block" else 1),
+        "memory_s": microbatches * parts.get("moved_per_microbatch", 0) / target.memory_bandwidth,
+        "link_s": microbatches * parts.get("sent_per_microbatch", 0) / target.link_bandwidth,
+    }
+    bound_s = max(bounds.values())
+    return {**bounds, "microbatches_per_step": microbatches, "roofline_mfu": compute_s / bound_s if bound_s else 0.0}
+
+
+def compile_update(planned: Update, settings: Settings) -> dict[str, typing.Any]:
     """Compile the update for devices that are not there and read what it takes.
 
     Args:
@@ -206,8 +251,9 @@ def compile_update(planned: Update, settings: Settings) -> dict[str, float]:
       settings: those of the job; `device.target` names the device.
 
     Returns:
-      Bytes of one device: arguments (state and batch), temporaries, and results that replace no argument; bytes that
-      one device sends and receives for a microbatch, in all and by kind; bytes of the largest message.
+      Bytes of one device: arguments (state and batch), temporaries, and results that replace no argument. For a
+      microbatch: bytes between a device and its memory, bytes that it sends and receives, in all and by kind, the
+      largest activation that is sent, and how often each kernel runs ("kernels").
 
     Raises:
       UserError: if the target has no slice of that many devices, or its compiler refuses or tells no memory.
@@ -216,7 +262,8 @@ def compile_update(planned: Update, settings: Settings) -> dict[str, float]:
     state, *frozen = _placed_weights(planned, settings.network, mesh=mesh)
     batch = cost_model.placed_batch(planned.per_token, settings.data, microbatches=planned.microbatches, mesh=mesh)
     compiled = lower_update(planned, state, batch, *frozen, mesh=mesh, model=settings.network).compile()
-    memory, program = compiled.memory_analysis(), read_program(compiled.as_text() or "")
+    text = compiled.as_text() or ""
+    memory, program = compiled.memory_analysis(), read_program(text)
     if memory is None:
         raise UserError(f"device.target = {settings.device.target!r}: its compiler tells no memory")
     sent = program.sent_bytes()
@@ -224,10 +271,29 @@ def compile_update(planned: Update, settings: Settings) -> dict[str, float]:
         "argument_bytes": memory.argument_size_in_bytes,
         "temporary_bytes": memory.temp_size_in_bytes,
         "result_bytes": memory.output_size_in_bytes - memory.alias_size_in_bytes,
-        "sent_bytes_per_microbatch": sum(sent.values()),
+        "moved_per_microbatch": moved_bytes(text),
+        "sent_per_microbatch": sum(sent.values()),
         **{f"sent_{kind.replace('-', '_')}_bytes": count for kind, count in sent.items()},
-        "sent_largest_bytes": max((message.largest_bytes for message in program.collectives), default=0),
+        "sent_activation_bytes": largest_activation(program, settings),
+        "kernels": dict(program.kernels),
     }
+
+
+def largest_activation(program: Program, settings: Settings) -> int:
+    """Return the bytes of the largest array with an axis of tokens that one device sends, 0 where there is none.
+
+    Weights are not meant: they have no axis as long as a row, or the part of it that one device holds.
+    """
+    tokens = {settings.data.row_tokens // parts for parts in (1, settings.mesh.sequence)}
+    return max(
+        (
+            array_bytes(array)
+            for message in program.collectives
+            for array in message.arrays
+            if tokens & set(array[1]) or tokens & {size + 1 for size in array[1]}
+        ),
+        default=0,
+    )
 
 
 def _placed_weights(planned: Update, model: Network, *, mesh: sharding.AnyMesh) -> tuple[typing.Any, ...]:
@@ -237,13 +303,16 @@ def _placed_weights(planned: Update, model: Network, *, mesh: sharding.AnyMesh) 
     return state, *(cost_model.placed_params(tree, mesh=mesh) for tree in frozen)
 
 
-def _traced_bytes(
-    planned: Update,
-    state: trainer.TrainState,
-    batch: packing.Packed,
-    *frozen: decoder.Params,
-    settings: Settings,
-) -> dict[str, float]:
+def trace_update(planned: Update, settings: Settings) -> dict[str, float]:
+    """Trace the update on an abstract mesh and sum the bytes of one device, by part; needs no target's compiler.
+
+    Raises:
+      SettingsError: if the update cannot run on the mesh.
+    """
+    mesh = sharding.build_abstract_mesh(settings.mesh, micro_rows=settings.data.micro_rows)
+    state, *frozen = _placed_weights(planned, settings.network, mesh=mesh)
+    batch = cost_model.placed_batch(planned.per_token, settings.data, microbatches=planned.microbatches, mesh=mesh)
+    lower_update(planned, state, batch, *frozen, mesh=mesh, model=settings.network)
     local = cost_model.local_model(settings.network, settings.mesh)
     kept, largest = cost_model.activation_bytes(
         planned.loss(local), planned.weights(local), planned.per_token, settings=settings
@@ -290,16 +359,12 @@ def _report(job: Job, plan: typing.Callable[[Settings], Update], *, start: str) 
         parameters, found = update_costs(planned, settings)
     except ValueError as error:
         raise UserError(str(error)) from None
-    _print_parameters(parameters, settings)
-    _print_memory(found, settings)
-    workdir.write_summary(job.workdir, f"{planned.title}, dry run", found, settings=settings)
-    _print_roofline(found, settings)
-    memory_bytes = targets.TARGETS[settings.device.target].memory_bytes
-    if found["total_bytes"] > memory_bytes:
-        raise UserError(
-            f"mesh = {tuple(vars(settings.mesh).values())}: does not fit: {found['total_bytes'] / GIB:.1f} of "
-            f"{memory_bytes / GIB:.0f} GiB on each {settings.device.target}"
-        )
+    report.print_parameters(parameters, settings)
+    report.print_memory(found, settings)
+    figures = {name: value for name, value in found.items() if not isinstance(value, dict)}
+    workdir.write_summary(job.workdir, f"{planned.title}, dry run", figures, settings=settings)
+    report.print_roofline(found, settings)
+    report.require_room(found, settings)
 
 
 def _model(settings: Settings, start: str) -> ModelSettings:
@@ -319,41 +384,3 @@ def _check_names(settings: Settings) -> None:
     known = [*rewards.COMPOSITIONS, *rewards.TIMED_COMPOSITIONS]
     if settings.reward.composition not in known and not names_function(settings.reward.composition):
         raise UserError(f"reward.composition = {settings.reward.composition!r}: expected one of {', '.join(known)}")
-
-
-def _print_parameters(parameters: list[cost_model.ParameterLine], settings: Settings) -> None:
-    mesh = settings.mesh
-    table = rich.table.Table(title=f"parameters on data {mesh.data} x fsdp {mesh.fsdp} x tensor {mesh.tensor}")
-    table.add_column("parameter", no_wrap=True)
-    for name in ("shape", "type", "split over"):
-        table.add_column(name)
-    table.add_column("MiB a device", justify="right")
-    for line in parameters:
-        shape = "x".join(map(str, line.shape))
-        table.add_row(line.name, shape, line.dtype, line.spec, f"{line.device_bytes / 2**20:,.1f}")
-    rich.console.Console().print(table)
-
-
-def _print_memory(found: dict[str, float], settings: Settings) -> None:
-    """Print the memory of one device; traced figures are those before a compiler fuses or rematerializes anything."""
-    target = targets.TARGETS[settings.device.target]
-    how = (
-        "compiled" if "temporary_bytes" in found else f"traced only: `make compiler TARGET={target.platform}` for more"
-    )
-    table = rich.table.Table(title=f"memory of each of {found['devices']} {settings.device.target}, {how}")
-    table.add_column("part")
-    table.add_column("GiB", justify="right")
-    for name in (name for name in found if name.endswith("_bytes") and not name.startswith("sent_")):
-        table.add_row(name.removesuffix("_bytes").replace("_", " "), f"{found[name] / GIB:,.3f}")
-    table.add_row("of the device", f"{target.memory_bytes / GIB:,.3f}")
-    rich.console.Console().print(table)
-
-
-def _print_roofline(found: dict[str, float], settings: Settings) -> None:
-    """Print the shortest time that an update could take, and the share of the peak that this leaves."""
-    bound_s = max(found["compute_s"], found["link_s"])
-    if bound_s:
-        print(
-            f"an update takes at least {bound_s:.3g} s on {settings.device.target}: compute "
-            f"{found['compute_s']:.3g} s, links {found['link_s']:.3g} s; MFU at most {found['compute_s'] / bound_s:.0%}"
-        )

@@ -70,8 +70,7 @@ def absent_mesh(name: str, settings: MeshSettings) -> Mesh:
     Raises:
       UserError: if the target has no slice of that many devices, or its compiler refuses.
     """
-    shape = settings.data, settings.fsdp, settings.tensor
-    count = int(np.prod(shape))
+    shape, count = settings.shape, settings.devices
     target = TARGETS[name]
     try:
         if target.platform == "cuda":

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import math
 import time
 import typing
 from collections.abc import Collection, Iterator, Sequence
@@ -123,9 +124,10 @@ class Sampler:
         if self._data.slots:
             finished = self.stream(prompt_ids, samples, keys=keys)
             return continuous.gather_completions(finished, samples=samples, rows=len(keys), steps=steps)
-        params, asked = self._policy.params, len(prompt_ids)
+        params, rows = self._policy.params, len(prompt_ids) * samples
+        prompt_ids, samples = _spread(prompt_ids, samples, shares=sharding.row_shares(params))
         # Every device takes equally many prompts; the rows of the filling ones are thrown away.
-        missing = -asked % sharding.row_shares(params)
+        missing = -len(prompt_ids) % sharding.row_shares(params)
         filled = [*prompt_ids, *[prompt_ids[-1]] * missing]
         keys = jnp.concatenate([keys, *[keys[-samples:]] * missing]) if missing else keys
         tokens, mask = pad_prompts(filled, self._data.prompt_tokens, pad=self._policy.tokenizer.pad)
@@ -141,7 +143,7 @@ class Sampler:
             steps=steps,
             end_token=self._policy.tokenizer.end,
         )
-        return sampling.cut_at_stop(jax.tree.map(lambda x: np.asarray(x)[: asked * samples], completions), self._stop)
+        return sampling.cut_at_stop(jax.tree.map(lambda x: np.asarray(x)[:rows], completions), self._stop)
 
     def stream(
         self, prompt_ids: Sequence[np.ndarray], samples: int, *, keys: jax.Array
@@ -307,6 +309,17 @@ class Actor:
             programs=programs,
             runs=runs,
         )
+
+
+def _spread(prompt_ids: Sequence[np.ndarray], samples: int, *, shares: int) -> tuple[Sequence[np.ndarray], int]:
+    """Repeat prompts with fewer samples each where that gives every row share equally many, and nobody rows of waste.
+
+    Which rows belong to which prompt stays: those of one prompt are neighbours.
+    """
+    parts = shares // math.gcd(len(prompt_ids), shares)
+    if samples % parts:
+        return prompt_ids, samples
+    return [prompt for prompt in prompt_ids for _ in range(parts)], samples // parts
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
-"""Edge: groups of rollouts: what they hold, the bounded queue between actor and learner, and the batch made of them.
+"""Edge: groups of rollouts: what they hold, the bounded queue between actor and learner, and what they are worth.
 
 The queue hands out the oldest group first, applies back-pressure and replays nothing (sec. 5, "Can GRPO be stable
-enough"): a group leaves it once. Its contents are arrays that a checkpoint can hold. Groups become a batch in the
-paper's order (App. F, Figure 45): advantages, freshness filter, packing, and counts of what is dropped.
+enough"): a group leaves it once. Its contents are arrays that a checkpoint can hold. What carries no signal is dropped
+in the paper's order (App. F, Figure 45): freshness filter, advantages, and counts of both; `grpo.rows` packs the rest.
 """
 
 import queue
@@ -14,8 +14,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from optimrl_jax.arrays import Array, Rollouts
-from optimrl_jax.data import packing
-from optimrl_jax.settings import DataSettings, GrpoSettings
 
 
 class Group(typing.NamedTuple):
@@ -95,6 +93,11 @@ class RolloutQueue:
         except queue.Empty:
             raise QueueTimeoutError(f"the actor put nothing into the empty queue for {timeout_s} s") from None
 
+    def give_back(self, group: Group) -> None:
+        """Put a group that was taken back at the head, whether or not there is room."""
+        with self._queue.mutex:
+            self._queue.queue.appendleft(group)
+
     def contents(self) -> dict[str, np.ndarray] | None:
         """Copy out all waiting groups for a checkpoint, leaving them in the queue.
 
@@ -164,18 +167,23 @@ Kept = list[tuple[Group, np.ndarray]]
 
 
 def advantages(
-    reward: Float[Array, "*b r"], lengths: Int[Array, "*b r"], is_valid: Bool[Array, "*b r"]
+    reward: Float[Array, "*b r"],
+    lengths: Int[Array, "*b r"],
+    is_valid: Bool[Array, "*b r"],
+    *,
+    scale: str = "none",
 ) -> Float[Array, "*b r"]:
     """Centre returns on the token-weighted mean of their prompt (App. F, Eq. 37).
 
-    A_i = R_i - sum_j(L_j R_j) / sum_j(L_j) over the valid rollouts of a prompt; there is no division by a standard
-    deviation (sec. 5, "Can GRPO be stable enough"). Constant rewards give exactly 0 in every dtype: rewards are first
-    centred on the smallest valid one, which leaves nothing to round.
+    A_i = R_i - sum_j(L_j R_j) / sum_j(L_j) over the valid rollouts of a prompt. The paper does not divide by a standard
+    deviation (sec. 5, "Can GRPO be stable enough"); `scale` does, for comparison. Constant rewards give exactly 0 in
+    every dtype: rewards are first centred on the smallest valid one, which leaves nothing to round.
 
     Args:
       reward: `[*b, r]` returns; one that is not finite is not valid.
       lengths: `[*b, r]` sampled tokens of each rollout.
       is_valid: `[*b, r]` False where a fault left nothing to judge.
+      scale: "none", or "std": each prompt's advantages are divided by the standard deviation of its valid returns.
 
     Returns:
       `[*b, r]` advantages; 0 for rollouts that are not valid, and for all of a prompt with fewer than two valid ones.
@@ -187,10 +195,16 @@ def advantages(
     total = jnp.sum(weight, axis=-1, keepdims=True)
     mean = jnp.sum(weight * above, axis=-1, keepdims=True) / jnp.maximum(total, 1)
     has_pair = jnp.sum(is_valid, axis=-1, keepdims=True) >= 2
-    return jnp.where(is_valid & has_pair, above - mean, 0)
+    centred = jnp.where(is_valid & has_pair, above - mean, 0)
+    if scale == "none":
+        return centred
+    deviation = jnp.std(above, axis=-1, keepdims=True, where=is_valid)
+    return jnp.where(deviation > 0, centred / jnp.where(deviation > 0, deviation, 1), 0)
 
 
-def select_informative(groups: Sequence[Group], *, step: int, max_staleness: int) -> tuple[Kept, dict[str, float]]:
+def select_informative(
+    groups: Sequence[Group], *, step: int, max_staleness: int, scale: str = "none"
+) -> tuple[Kept, dict[str, float]]:
     """Keep the groups that carry a training signal, each with its advantages, and count the others.
 
     A group is dropped, for the first reason that applies, as stale if its oldest rollout was sampled more than
@@ -201,6 +215,7 @@ def select_informative(groups: Sequence[Group], *, step: int, max_staleness: int
       groups: the groups of one step; may be empty.
       step: optimizer steps taken so far.
       max_staleness: most optimizer steps between sampling and learning.
+      scale: of `advantages`.
 
     Returns:
       The kept (group, advantages `[r]`) pairs in order, and "stale_share", "invalid_share" and "zero_advantage_share"
@@ -210,7 +225,7 @@ def select_informative(groups: Sequence[Group], *, step: int, max_staleness: int
     dropped = {"stale": 0, "invalid": 0, "zero_advantage": 0}
     for group in groups:
         lengths = group.rollouts.is_completion.sum(axis=1)
-        group_advantages = np.asarray(advantages(group.reward, lengths, group.is_valid))
+        group_advantages = np.asarray(advantages(group.reward, lengths, group.is_valid, scale=scale))
         if staleness(group, step=step) > max_staleness:
             dropped["stale"] += 1
         elif group.is_valid.sum() < 2:
@@ -225,84 +240,6 @@ def select_informative(groups: Sequence[Group], *, step: int, max_staleness: int
 def staleness(group: Group, *, step: int) -> int:
     """Count the optimizer steps since the oldest policy that sampled any rollout of the group."""
     return step - int(group.rollouts.policy_version.min())
-
-
-def max_microbatches(grpo: GrpoSettings, data: DataSettings) -> int:
-    """Bound the number of microbatches that the groups of one step can fill, whatever their lengths.
-
-    Raises:
-      SettingsError: if a row is too short for the longest prompt and completion.
-    """
-    rows = {"row_tokens": data.row_tokens, "micro_rows": data.micro_rows}
-    longest = data.prompt_tokens + data.completion_tokens
-    if not data.shares_prompts:
-        return packing.max_packed_microbatches(grpo.problems * grpo.rollouts, longest, **rows)
-    shared = data.prompt_tokens - 1
-    return packing.max_shared_microbatches(grpo.problems, grpo.rollouts, shared=shared, own=longest - shared, **rows)
-
-
-def prefix_sharing(grpo: GrpoSettings, data: DataSettings) -> tuple[int, int]:
-    """Return how many tokens the longest rollouts of a row share, and how many rollouts share them.
-
-    Returns:
-      (shared tokens, rollouts of a row that share them); (0, 1) where `data.shares_prompts` is off.
-    """
-    shared, own = data.prompt_tokens - 1, data.completion_tokens + 1
-    return (shared, min(grpo.rollouts, (data.row_tokens - shared) // own)) if data.shares_prompts else (0, 1)
-
-
-def pack_groups(
-    kept: Kept, *, row_tokens: int, micro_rows: int, microbatches: int, shares_prompts: bool
-) -> tuple[packing.Packed, int]:
-    """Pack every valid rollout into rows, whole; leave invalid ones out.
-
-    With `shares_prompts` the rollouts of a group stand as suffixes behind their prompt, which is stored once. A suffix
-    begins with the last token of the prompt: what that token predicts differs from rollout to rollout.
-
-    Args:
-      kept: groups with their advantages `[r]`, as `select_informative` returns them.
-      row_tokens: length of a row.
-      micro_rows: rows of a microbatch.
-      microbatches: microbatches of the result; those that stay empty are padding.
-      shares_prompts: whether rollouts of a group may stand behind one prompt.
-
-    Returns:
-      Packed arrays `[microbatches, micro_rows, row_tokens]` with "weight", "advantage" and "log_prob" for each token,
-      and the number of microbatches that hold anything.
-
-    Raises:
-      ValueError: if the rollouts of a group have different prompts.
-    """
-    tokens: list[np.ndarray] = []
-    per_token: dict[str, list[np.ndarray]] = {"weight": [], "advantage": [], "log_prob": []}
-    groups: list[packing.PrefixGroup] = []
-    for group, group_advantages in kept:
-        members = range(len(tokens), len(tokens) + int(group.is_valid.sum()))
-        groups.append(packing.PrefixGroup(members, prompt_length(group.rollouts) - 1))
-        for row in np.flatnonzero(group.is_valid):
-            is_sampled = np.asarray(group.rollouts.is_completion[row])
-            length = int(np.flatnonzero(is_sampled)[-1]) + 1
-            tokens.append(np.asarray(group.rollouts.tokens[row, :length]))
-            per_token["weight"].append(is_sampled[:length].astype(np.float32))
-            per_token["advantage"].append(np.where(is_sampled[:length], group_advantages[row], 0).astype(np.float32))
-            per_token["log_prob"].append(np.asarray(group.rollouts.log_prob[row, :length]))
-    return packing.pack_sequences(
-        tokens,
-        per_token,
-        row_tokens=row_tokens,
-        micro_rows=micro_rows,
-        microbatches=microbatches,
-        groups=groups if shares_prompts else None,
-    )
-
-
-def trained_tokens(kept: Kept) -> int:
-    """Count the tokens of all valid rollouts, prompts included.
-
-    A prompt counts once for each of its rollouts, whether or not the rows share it.
-    """
-    lengths = [prompt_length(group.rollouts) + group.rollouts.is_completion.sum(axis=1) for group, _ in kept]
-    return sum(int(length[group.is_valid].sum()) for length, (group, _) in zip(lengths, kept, strict=True))
 
 
 def prompt_length(rollouts: Rollouts) -> int:

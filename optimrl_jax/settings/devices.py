@@ -1,6 +1,7 @@
 """The devices and processes of a job, and the accelerator that a dry run plans for."""
 
 import dataclasses
+import math
 
 from optimrl_jax.jobs.checked_fields import (
     NOT_NEGATIVE,
@@ -18,6 +19,19 @@ class MeshSettings:
     data: int = setting(1, "copies of the weights", POSITIVE)
     fsdp: int = setting(1, "parts each parameter is split into, gathered layer by layer", POSITIVE)
     tensor: int = setting(1, "parts heads and hidden features are split into", POSITIVE)
+    sequence: int = setting(
+        1, "parts the tokens of each row are split into, but for attention, where heads are; parameters too", POSITIVE
+    )
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Devices along data, fsdp, sequence and tensor."""
+        return self.data, self.fsdp, self.sequence, self.tensor
+
+    @property
+    def devices(self) -> int:
+        """Devices of the mesh."""
+        return math.prod(self.shape)
 
 
 @dataclasses.dataclass(frozen=True)

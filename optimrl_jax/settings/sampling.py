@@ -42,5 +42,8 @@ class ActorSettings:
         0, "problems of one work item; 0: grpo.problems / actors.count, rounded up", NOT_NEGATIVE
     )
     listen: str = setting("", "tcp://host:port for actors of other processes; empty: a free port of the loopback")
+    part_mib: int = setting(
+        64, "most of the weights that one answer to an actor elsewhere carries, MiB; each has its own time", POSITIVE
+    )
     heartbeat_s: float = setting(10.0, "s between signs of life; an actor that misses three is replaced", POSITIVE)
     patience_s: float = setting(600.0, "longest wait for any rollout, or for a lost learner, s", POSITIVE)

@@ -75,6 +75,7 @@ def build_trainer(
       optimizer: as `trainer.build_optimizer` makes it.
       most_skipped: see `Trainer`.
     """
+    sharding.check_heads(settings.mesh, network, row_tokens=settings.data.row_tokens)
     build = functools.partial(
         Trainer,
         optimizer=optimizer,
@@ -89,16 +90,27 @@ def build_trainer(
     return build(first, base, loss=adapters.adapted_loss(loss, settings.lora))
 
 
-def require_start(lora: LoraSettings, source: str) -> None:
-    """Raise UserError where adapters would have no weights to lie beside."""
-    if lora.rank and not source:
-        raise UserError(f"lora.rank = {lora.rank}: expected sft.init_from, the weights beside the adapters")
+def require_start(settings: Settings) -> None:
+    """Raise UserError where SFT names no weights and needs some: for its recipe, or for adapters to lie beside."""
+    if settings.sft.init_from:
+        return
+    if settings.sft.needs_weights:
+        raise UserError("sft.init_from = '': expected the published weights that this configuration starts from")
+    if settings.lora.rank:
+        raise UserError(f"lora.rank = {settings.lora.rank}: expected sft.init_from, the weights beside the adapters")
 
 
-def merge_on_devices(trainer: Trainer, lora: LoraSettings) -> ToPolicy | None:
-    """Return a function from trained adapters to the weights of the policy, on the mesh; None where all are trained."""
+def policy_on_devices(trainer: Trainer, network: Network, lora: LoraSettings) -> ToPolicy | None:
+    """Return a function from what is trained to the weights that are sampled with, on the mesh.
+
+    They have the type of the computation: adapters are merged, and float32 weights are narrowed before they travel.
+    None where both are the same arrays.
+    """
     if not lora.rank:
-        return None
+        if jnp.dtype(network.compute.dtype) == jnp.float32:
+            return None
+        own = jax.tree.map(lambda x: x.sharding, trainer.state.params)
+        return jax.jit(functools.partial(adapters.frozen_base, network=network), out_shardings=own)
     (base,) = trainer.frozen
     places = jax.tree.map(lambda x: x.sharding, base)
     merge = jax.jit(functools.partial(adapters.merge_adapters, lora=lora), out_shardings=places)

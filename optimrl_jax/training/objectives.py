@@ -101,7 +101,7 @@ def chunked_objective(
     """
     is_tied = "unembedding" not in params
     table = params["embedding"] if is_tied else params["unembedding"]
-    padding = -hidden.shape[1] % (chunk * sharding.axis_size("tensor"))
+    padding = -hidden.shape[1] % (chunk * sharding.axis_size("tensor") * sharding.axis_size("sequence"))
 
     def cut(x: Array) -> Array:
         padded = jnp.pad(x, ((0, 0), (0, padding), *[(0, 0)] * (x.ndim - 2)))

@@ -16,55 +16,70 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_autotune
 
 import jax
 
-from configs import cwm32b, qwen7b, qwen32b
+from configs import cwm32b, qwen1_5b_one_gpu, qwen7b, qwen7b_node, qwen32b
 from optimrl_jax.jobs.checked_fields import freeze
-from optimrl_jax.planning import cost_model, dry_run, targets
-from optimrl_jax.settings import DeviceSettings, MeshSettings, Settings
+from optimrl_jax.planning import dry_run, targets
+from optimrl_jax.settings import MeshSettings, Settings
 
 ROW = "per_test_two_gate_binary"
-ONE_POINT_FIVE = {"width": 1536, "heads": 12, "kv_heads": 2, "mlp_width": 8960, "vocabulary": 151_936}
-
-
-def paper(config, mesh: MeshSettings | None = None) -> Settings:
-    """A configuration of the paper, on its own mesh or on another one with a row a device."""
-    settings = freeze(Settings, config.get_config(ROW).to_dict())
-    if mesh is None:
-        return settings
-    data = dataclasses.replace(settings.data, micro_rows=mesh.data * mesh.fsdp)
-    return dataclasses.replace(settings, mesh=mesh, data=data)
+SHIPPED = {
+    "qwen1_5b_one_gpu": qwen1_5b_one_gpu,
+    "qwen7b_node": qwen7b_node,
+    "qwen7b": qwen7b,
+    "qwen32b": qwen32b,
+    "cwm32b": cwm32b,
+}
 
 
 def configurations() -> dict[str, Settings]:
-    small = paper(qwen7b, MeshSettings())
-    model = dataclasses.replace(small.model, **ONE_POINT_FIVE, has_tied_embeddings=True)
-    return {
-        "qwen1_5b_one_gpu": dataclasses.replace(small, model=model),
-        "qwen7b_node": paper(qwen7b, MeshSettings(fsdp=8)),
-        "qwen7b": paper(qwen7b),
-        "qwen32b": paper(qwen32b),
-        "cwm32b": paper(cwm32b),
-    }
+    """The shipped configurations, and 7B on eight chips that all learn, a row on each, as others measure it."""
+    found = {name: freeze(Settings, module.get_config(ROW).to_dict()) for name, module in SHIPPED.items()}
+    node = found["qwen7b_node"]
+    data, mesh = dataclasses.replace(node.data, micro_rows=8), MeshSettings(fsdp=8)
+    return found | {"qwen7b_fsdp8": dataclasses.replace(node, data=data, mesh=mesh)}
 
 
 def figures(settings: Settings, target: str) -> dict[str, object]:
     settings = dataclasses.replace(settings, device=dataclasses.replace(settings.device, target=target))
-    device: DeviceSettings = settings.device
-    found = dry_run.compile_update(dry_run.plan_grpo(settings), settings)
-    facts, data = targets.TARGETS[device.target], settings.data
-    total = found["argument_bytes"] + found["temporary_bytes"] + found["result_bytes"]
-    # Full rows, one microbatch: the operations that are asked for, and those that recomputation adds.
-    flops = cost_model.update_flops(settings.network, sequences=data.micro_rows, tokens=data.row_tokens)
-    compute_s = flops / (settings.mesh.data * settings.mesh.fsdp * settings.mesh.tensor * facts.peak_flops)
-    link_s = found["sent_bytes_per_microbatch"] / facts.link_bandwidth
-    recomputed = 4 / 3 if settings.compute.remat == "block" else 1
-    return {
-        "device_bytes": total,
-        "memory_share": total / facts.memory_bytes,
-        "largest_message_bytes": found["sent_largest_bytes"],
-        "sent_bytes_per_microbatch": found["sent_bytes_per_microbatch"],
-        "flops_per_microbatch": flops,
-        "compute_bound_mfu": compute_s / max(recomputed * compute_s, link_s),
+    planned = dry_run.plan_grpo(settings)
+    found = dry_run.update_costs(planned, settings)[1]
+    memory_bytes = targets.TARGETS[target].memory_bytes
+    # A device that takes turns also keeps the policy that it samples with.
+    kept = planned.sampler is not None and not planned.sampler.is_apart
+    compiled_bytes = sum(found[f"{name}_bytes"] for name in ("argument", "temporary", "result"))
+    update = {
+        "device_bytes": found["update_total_bytes"],
+        "dry_run_ratio": (found["update_total_bytes"] - kept * found.get("policy_bytes", 0)) / compiled_bytes,
+        "traced_ratio": traced_bytes(planned, settings) / compiled_bytes,
+        "memory_share": found["update_total_bytes"] / memory_bytes,
+        "temporary_bytes": found["temporary_bytes"],
+        "largest_activation_collective_bytes": found["sent_activation_bytes"],
+        "sent_bytes_per_step": found["microbatches_per_step"] * found["sent_per_microbatch"],
+        "sent_bytes_per_microbatch": found["sent_per_microbatch"],
+        "flops_per_step": found["flops_per_step"],
+        "kernels": found["kernels"],
+        "roofline_mfu": found["roofline_mfu"],
+        **{name: found[name] for name in ("compute_s", "memory_s", "link_s")},
     }
+    return {"update": update, **({"decoding": decoding(found, memory_bytes)} if planned.sampler else {})}
+
+
+def decoding(found: dict, memory_bytes: int) -> dict[str, object]:
+    """Of one token in every slot; what has to be read is the weights once, and the caches once, full ones."""
+    needed = found["decoding_bytes"] + found["cache_bytes"]
+    return {
+        "device_bytes": found["sampling_total_bytes"],
+        "memory_share": found["sampling_total_bytes"] / memory_bytes,
+        "moved_bytes_per_token": found["moved_per_token"],
+        "needed_share": needed / found["moved_per_token"],
+        "kernels": found["decode_kernels"],
+    }
+
+
+def traced_bytes(planned: dry_run.Update, settings: Settings) -> float:
+    """What a dry run without the target's compiler counts for the update."""
+    found = dry_run.trace_update(planned, settings)
+    return sum(value for name, value in found.items() if name.endswith("_bytes"))
 
 
 def main() -> None:

@@ -25,11 +25,11 @@ from optimrl_jax import arrays
 from optimrl_jax.arrays import Rollouts
 from optimrl_jax.data.packing import Packed
 from optimrl_jax.distributed import sharding
+from optimrl_jax.grpo import rows as rows_lib
 from optimrl_jax.grpo.loop import Learner
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import sampling
 from optimrl_jax.planning import cost_model
-from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.groups import Group
 from optimrl_jax.settings import ComputeSettings, DataSettings, GrpoSettings, ModelSettings, Network, Settings
 from tests.benchmarks import machine, model_costs
@@ -87,7 +87,7 @@ def rates(settings: Settings, *, repeats: int) -> dict[str, float]:
     trained = learner.learn(groups)["trained_tokens"]
     update_s, update_cpu_s = best(lambda: learner.learn(groups), repeats=repeats)
     tokens = settings.data.prompt_tokens + steps
-    shared, members = groups_lib.prefix_sharing(settings.grpo, settings.data)
+    shared, members = rows_lib.prefix_sharing(settings.grpo, settings.data)
     flops = cost_model.update_flops(settings.model, sequences=rows, tokens=tokens, shared=shared, members=members)
     peak = machine.peak(settings.compute.dtype)
     read_bytes = steps * model_costs.decode_bytes(

@@ -73,13 +73,13 @@ class Trail(Learner):
     directory: pathlib.Path
     stops_at = -1
 
-    def learn(self, groups):
+    def learn(self, groups, *, replayed=()):
         if self.step == self.stops_at:
             raise Stopped
         line = json.dumps({"step": self.step, "ids": [group.id for group in groups], "process": os.getpid()})
         with (self.directory / TRAINED_FILE).open("a") as file:
             file.write(f"{line}\n")
-        return super().learn(groups)
+        return super().learn(groups, replayed=replayed)
 
 
 def actor(settings: Settings, executor=None) -> Actor:

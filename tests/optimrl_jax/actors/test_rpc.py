@@ -1,5 +1,6 @@
 """Messages between learner and actors: exact arrays, nothing that is not understood, no rollout of another start."""
 
+import jax
 import msgpack
 import numpy as np
 import pytest
@@ -188,3 +189,28 @@ def test_weights_of_another_shape_are_refused():
     np.testing.assert_array_equal(same["embedding"], tiny.params()["embedding"])
     with pytest.raises(codec.MessageError, match="shape of this policy"):
         codec.unflatten_like(tiny.params(), arrays | {next(iter(arrays)): np.zeros(3, np.float32)})
+
+
+@pytest.mark.parametrize("part_bytes", [8, 20, 1000])
+def test_weights_travel_in_parts_of_limited_size(part_bytes):
+    tree = {"a": np.arange(7, dtype=np.float32), "b": np.arange(12, dtype=np.int8).reshape(3, 4), "c": np.float32(2)}
+    arrays = codec.named_leaves(jax.tree.map(np.asarray, tree))
+    parts = codec.split_arrays(arrays, part_bytes)
+    assert all(sum(piece.nbytes for piece in part.values()) <= part_bytes for part in parts)
+    assert len(parts) == -(-(28 + 12 + 4) // part_bytes)
+    joined = codec.join_arrays(parts, tree)
+    assert all(
+        np.array_equal(joined[name], array) and joined[name].shape == array.shape for name, array in arrays.items()
+    )
+    with pytest.raises(codec.MessageError, match="shape of this policy"):
+        codec.join_arrays(parts[:-1] if len(parts) > 1 else [{}], tree)
+
+
+def test_a_version_stays_while_an_actor_may_still_fetch_the_rest_of_it():
+    store = WeightStore([], for_remote=True)
+    for version in range(3):
+        store.publish({"a": np.full(2, version, np.float32)}, version)
+    found = {wanted: store.on_host(wanted)[0] for wanted in (0, 1, 2)}
+    # Of the first version the rest is gone: what comes is the newest, from its beginning.
+    assert found == {0: 2, 1: 1, 2: 2}
+    np.testing.assert_array_equal(store.on_host(1)[1]["['a']"], [1, 1])

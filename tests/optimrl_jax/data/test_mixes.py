@@ -21,9 +21,9 @@ def talk(number, length=1):
     return conversations.conversation(str(number), str(length))
 
 
-def steps(paths, weights=(1.0, 3.0), *, batch=4, batch_tokens=0, longest=100, part=(0, 1)):
+def steps(paths, weights=(1.0, 3.0), *, batch=4, batch_tokens=0, longest=100, part=(0, 1), epochs=0):
     opened = mixes.open_mix(list(zip(map(str, paths), weights, strict=False)))
-    examples = mixes.stream_mix(opened, weights[: len(opened)], encode=counted, seed=0, part=part)
+    examples = mixes.stream_mix(opened, weights[: len(opened)], encode=counted, seed=0, part=part, epochs=epochs)
     return mixes.ExampleSteps(examples, batch=batch, batch_tokens=batch_tokens, longest=longest)
 
 
@@ -39,11 +39,21 @@ def _paths(tmp_path):
 
 
 def test_sources_are_drawn_by_weight_and_each_epoch_holds_every_example_once(paths):
-    drawn = numbers(next(steps(paths, batch=400)))
+    drawn = numbers(next(steps(paths, batch=260)))
     high = [number for number in drawn if number >= 10]
-    assert len(high) == pytest.approx(300, abs=2)
+    # Five examples once and seven three times: 21 of 26.
+    assert len(high) == pytest.approx(210, abs=2)
     assert sorted(high[:7]) == sorted(high[7:14]) == list(range(10, 17))
     assert high[:7] != high[7:14]
+
+
+def test_an_epoch_of_a_mix_has_every_example_once_and_then_ends(paths):
+    own = steps(paths, (1.0, 1.0), batch=5, epochs=1)
+    taken = [numbers(next(own)) for _ in range(4)]
+    assert [len(step) for step in taken] == [5, 5, 2, 0]
+    assert sorted(number for step in taken for number in step) == [*range(5), *range(10, 17)]
+    shares = [numbers(next(steps(paths, (1.0, 1.0), batch=12, epochs=1, part=(index, 2)))) for index in range(2)]
+    assert sorted(shares[0] + shares[1]) == [*range(5), *range(10, 17)]
 
 
 def test_a_stored_position_goes_on_exactly_there(paths):

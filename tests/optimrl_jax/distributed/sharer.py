@@ -10,12 +10,15 @@ import os
 import pathlib
 import signal
 import sys
+import typing
+import zlib
 
 import jax
 
 from optimrl_jax.distributed import multihost
 from optimrl_jax.jobs.checked_fields import freeze
-from optimrl_jax.settings import MeshSettings, ProcessSettings, Settings
+from optimrl_jax.settings import EvaluationSettings, MeshSettings, ProcessSettings, Settings
+from sandbox.protocol import Verdict
 from tests.optimrl_jax.grpo.groups import SETTINGS
 
 # Small steps: where a gradient is about 0, Adam takes either sign, and no sampled token may depend on which.
@@ -32,8 +35,25 @@ def supervise(own: Settings) -> None:
         sft.main(Job(settings=dataclasses.replace(own, sft=recipe), workdir=pathlib.Path("sft")))
 
 
+def verdict(program: str) -> tuple[Verdict, float]:
+    """Wrong or right by the text alone."""
+    return (Verdict.WRONG_OUTPUT, Verdict.SUCCESS)[zlib.crc32(program.encode()) % 2], 1.0
+
+
+def held_out(directory: pathlib.Path, own: Settings) -> typing.Any:
+    """What evaluates while training goes on: a problem for each process, as many samples as there are rollouts."""
+    from optimrl_jax.evaluation.held_out.during_training import HeldOutEvaluation
+    from tests.optimrl_jax.evaluation.service import StandInService
+    from tests.optimrl_jax.grpo.stored import MODEL, RECORDS, TOKENIZER
+
+    evaluation = EvaluationSettings(every=3, samples=own.grpo.rollouts, ks=(1,), taus=(100,), resamples=20)
+    client = StandInService(0.01, judges=verdict).client(pass_store="")
+    settings = dataclasses.replace(own, evaluation=evaluation)
+    return HeldOutEvaluation(RECORDS[:2], MODEL, TOKENIZER, settings=settings, client=client, workdir=directory)
+
+
 def reinforce(shared: dict) -> None:
-    """Three steps, then the fourth of a second start."""
+    """Three steps, then the fourth of a second start; those by turns are evaluated meanwhile."""
     from tests.optimrl_jax.actors import job
 
     learner: job.Trail | None = None
@@ -44,7 +64,8 @@ def reinforce(shared: dict) -> None:
         # One for all starts, because it compiles; whatever it has learned, a start takes up its own checkpoint.
         learner = learner or job.Trail(job.POLICY.params, job.MODEL, turns)
         learner.step, learner.directory = 0, multihost.process_directory(pathlib.Path("turns"))
-        job.sync_loop(pathlib.Path("turns"), turns, learner=learner).run()
+        directory = pathlib.Path("turns")
+        job.sync_loop(directory, turns, learner=learner, held_out=held_out(directory, turns)).run()
         learner.step = 0
         job.training(pathlib.Path("beside"), beside, learner=learner)[0].run()
 

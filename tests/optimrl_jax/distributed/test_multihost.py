@@ -18,6 +18,7 @@ import pytest
 from optimrl_jax import arrays, settings, sft
 from optimrl_jax.data.corpus import corpus_of_mix
 from optimrl_jax.distributed import multihost
+from optimrl_jax.evaluation import records
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR, SettingsError
 from optimrl_jax.model import decoder
@@ -55,7 +56,7 @@ def _place(tmp_path_factory):
         for index in range(2)
     ]  # fmt: skip
     try:
-        outputs = [process.communicate(timeout=300)[0].decode() for process in running]
+        outputs = [process.communicate(timeout=1200)[0].decode() for process in running]
     finally:
         for process in running:
             process.kill()
@@ -90,7 +91,8 @@ def _alone(tmp_path_factory):
 
 
 def metrics_of(directory, *names):
-    return [tuple(line[name] for name in names) for line in job.metrics(directory)]
+    """Of the lines that have them: after the last step there is one of scores alone."""
+    return [tuple(line[name] for name in names) for line in job.metrics(directory) if names[-1] in line]
 
 
 def weights_of(directory):
@@ -104,6 +106,17 @@ def test_processes_with_a_part_of_the_problems_each_take_the_steps_of_one_and_re
     for folder in (place / "turns", place / "turns" / "process_1"):
         np.testing.assert_allclose(metrics_of(folder, *sampled), metrics_of(alone, *sampled)[:4], rtol=1e-5)
         np.testing.assert_allclose(metrics_of(folder, *learned), metrics_of(alone, *learned)[:4], rtol=1e-3, atol=1e-5)
+
+
+def test_processes_share_an_evaluation_during_training_and_all_know_its_scores(place):
+    """Before the first step, after the third and, by the second start, after the fourth; training is that of one."""
+    name, folders = "held_out/pass_at_1_p100", (place / "turns", place / "turns" / "process_1")
+    found = [{line["step"]: line[name] for line in job.metrics(folder) if name in line} for folder in folders]
+    assert found[0] == found[1]
+    assert sorted(found[0]) == [0, 3, 4]
+    for folder, problem in zip(folders, job.RECORDS, strict=False):
+        stored = [records.read_evaluation(step).problems for step in sorted((folder / "held_out").iterdir())]
+        assert [[one.id for one in problems] for problems in stored] == [[problem.id]] * 3
 
 
 def test_one_process_goes_on_where_two_were(place, alone, tmp_path):

@@ -42,10 +42,12 @@ def sampled(params, slots=0):
 
 # As a restored policy is: committed to one device, whatever mesh is to learn from it.
 RESTORED = jax.device_put(copied_params(), jax.devices()[0])
-for shape in ((1, 1, 1), (2, 2, 2), (1, 4, 2), (1, 8, 1), (8, 1, 1)):
+for shape in ((1, 1, 1), (2, 2, 2), (1, 4, 2), (1, 8, 1), (8, 1, 1), (1, 4, 1, 2)):
     own = Learner(RESTORED, tiny.SETTINGS, dataclasses.replace(SETTINGS, mesh=MeshSettings(*shape)))
     assert mesh.row_shares(own.trainer.state.params) == shape[0] * shape[1]
-    completions.append(sampled(own.trainer.state.params))
+    # Sampling is compiled anew on each mesh: those that spread prompts, heads and features show what all do.
+    if shape in ((1, 1, 1), (1, 8, 1), (2, 2, 2)):
+        completions.append(sampled(own.trainer.state.params))
     if shape == (2, 2, 2):
         completions.append(sampled(own.trainer.state.params, slots=3))
     figures = own.learn(GROUPS)
@@ -84,10 +86,10 @@ assert completions[0].tokens.shape == (6, 6)
 expected, params, moments = results[0]
 for figures, leaves, own_moments in results[1:]:
     for name, value in expected.items():
-        np.testing.assert_allclose(figures[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(figures[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
     # After one step the moments are the gradient and its square, whole.
     for one, other in zip(own_moments, moments, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+        assert np.linalg.norm(one - other) <= 1e-5 * np.linalg.norm(other)
     for one, other in zip(leaves, params, strict=True):
         # Adam's first step is the sign of a gradient: a gradient of about 0 may take either.
         assert (np.abs(one - other) < 1e-4).mean() > 0.99
@@ -123,13 +125,13 @@ print("agrees")
 
 
 def test_a_parameter_without_a_rule_is_an_error():
-    assert sharding.spec_of("layers/mlp/down") == PartitionSpec(None, "tensor", "fsdp")
+    assert sharding.spec_of("layers/mlp/down") == PartitionSpec(None, "tensor", ("fsdp", "sequence"))
     with pytest.raises(ValueError, match="parameter 'layers/mlp/gates'"):
         sharding.spec_of("layers/mlp/gates")
 
 
 def test_an_axis_that_does_not_divide_a_parameter_is_named():
-    devices = np.array(jax.devices()[:1] * 3).reshape(1, 1, 3)
+    devices = np.array(jax.devices()[:1] * 3).reshape(1, 1, 1, 3)
     wide = jax.sharding.AbstractMesh(devices.shape, sharding.AXES)
     with pytest.raises(ValueError, match=r"mesh.tensor = 3: expected a divisor of 40 \(embedding\)"):
         sharding.param_shardings(wide, {"embedding": tiny.params()["embedding"]})

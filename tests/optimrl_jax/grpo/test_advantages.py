@@ -41,3 +41,11 @@ def test_a_reward_that_is_not_a_number_weighs_nothing():
     assert not found([1, np.nan, np.inf], [10, 10, 10]).any()
     assert not found([1.0], [10]).any()
     assert not found([1, 0], [10, 10], [False, False]).any()
+
+
+def test_division_by_the_deviation_of_the_valid_returns():
+    # Returns 1, 0, 0 and one that is masked: mean by tokens 10 / 40, deviation sqrt(2) / 3.
+    reward, lengths, valid = [1.0, 0.0, 0.0, 9.0], [10, 20, 10, 5], [True, True, True, False]
+    scaled = np.asarray(advantages(*map(jnp.asarray, (reward, lengths, valid)), scale="std"))
+    np.testing.assert_allclose(scaled, np.array([0.75, -0.25, -0.25, 0]) * 3 / np.sqrt(2), rtol=1e-6)
+    assert not np.asarray(advantages(*map(jnp.asarray, ([0.3] * 4, lengths, valid)), scale="std")).any()

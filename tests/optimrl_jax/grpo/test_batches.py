@@ -1,10 +1,13 @@
 """What is dropped before an update, and why; what is packed is what was sampled."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from optimrl_jax.grpo import rows as rows_lib
 from optimrl_jax.rollout import groups as groups_lib
-from tests.optimrl_jax.grpo.groups import group
+from tests.optimrl_jax.grpo.groups import SETTINGS, group
 
 MIXED = (1.0, -1.0, 0.0, 1.0)
 
@@ -27,7 +30,7 @@ def test_a_group_as_old_as_the_limit_is_still_fresh():
 def test_packed_rows_hold_the_sampled_ids_with_their_log_probs_and_no_masked_rollout():
     one = group(5, reward=MIXED)._replace(is_valid=np.array([True, True, False, True]))
     kept, _ = groups_lib.select_informative([one], step=0, max_staleness=30)
-    packed, used = groups_lib.pack_groups(kept, row_tokens=16, micro_rows=8, microbatches=1, shares_prompts=True)
+    packed, used = rows_lib.pack_groups(kept, row_tokens=16, micro_rows=8, microbatches=1, shares_prompts=True)
     assert used == 1
     weight = packed.per_token["weight"] > 0
     sampled = one.rollouts.is_completion[one.is_valid]
@@ -52,3 +55,19 @@ def test_figures_count_faults_and_ignore_what_they_earned():
     assert np.isclose(found["reward"], 0)
     assert np.isclose(found["correct_share"], 2 / 3)
     assert found["staleness"] == 2
+
+
+@pytest.mark.parametrize(
+    ("loss_norm", "weights", "normalizer"),
+    # Four rollouts, the last one masked: their advantages over their lengths, and the number of the others.
+    [("horizon", [1, 1, 1, 1], 64), ("tokens", [1, 1, 1, 1], "tokens"), ("length", "lengths", 3)],
+)
+def test_what_the_sum_over_tokens_is_divided_by(loss_norm, weights, normalizer):
+    one = group(5, reward=MIXED)._replace(is_valid=np.array([True, True, True, False]))
+    lengths = one.rollouts.is_completion.sum(axis=1)
+    kept, _ = groups_lib.select_informative([one], step=0, max_staleness=30)
+    ((_, found),), divisor = rows_lib.normalize(
+        kept, dataclasses.replace(SETTINGS.grpo, loss_norm=loss_norm, horizon=64)
+    )
+    np.testing.assert_allclose(found * (lengths if weights == "lengths" else weights), kept[0][1], rtol=1e-6)
+    assert divisor == (lengths[:3].sum() if normalizer == "tokens" else normalizer)

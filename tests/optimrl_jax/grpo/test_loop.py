@@ -114,3 +114,19 @@ def test_training_on_refilled_slots_takes_the_same_steps(tmp_path):
     _, found = run(tmp_path / "slots", data=dataclasses.replace(DATA, slots=3))
     for name in ("completion_tokens", "reward"):
         assert [line[name] for line in found] == [line[name] for line in expected]
+
+
+def test_steps_of_a_token_budget_with_replayed_groups_go_on_after_a_stop(tmp_path):
+    """The group that did not fit waits in the checkpoint, and so do those that may be learned from again."""
+    grpo = {"batch_tokens": 9 * SETTINGS.data.row_tokens, "replay_groups": 4, "steps": 4, "learning_rate": 1e-3}
+    data = dataclasses.replace(DATA, micro_rows=4)
+    whole, expected = run(tmp_path / "whole", data=data, **grpo)
+    with pytest.raises(Stopped):
+        run(tmp_path / "stopped", stops_at=4, data=data, **grpo)
+    resumed, lines = run(tmp_path / "stopped", data=data, **grpo)
+    names = ("step", "reward", "trained_tokens", "replayed_groups", "dropped_groups", "staleness")
+    assert [[line[name] for name in names] for line in lines] == [[line[name] for name in names] for line in expected]
+    assert all(line["trained_tokens"] > 0 for line in lines)
+    assert {line["replayed_groups"] for line in lines[1:]} == {1}
+    for left, right in zip(jax.tree.leaves(whole), jax.tree.leaves(resumed), strict=True):
+        np.testing.assert_array_equal(left, right)

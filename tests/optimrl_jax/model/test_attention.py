@@ -1,5 +1,7 @@
 """What a token sees, how rotary positions turn, and attention against a loop over heads and queries."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 from optimrl_jax.model import attention
 from optimrl_jax.model.kv_cache import KeyValue
+from tests.optimrl_jax.model import tiny
 
 
 def test_a_window_of_three_lets_a_token_see_exactly_three_keys():
@@ -92,3 +95,25 @@ def test_a_prefix_that_neighbours_share_counts_as_if_each_row_held_it(samples):
     whole = KeyValue(*(np.concatenate(parts, axis) for *parts, axis in zip(each, suffix, (3, 2), strict=True)))
     expected = attention.attend(query, attention.KVBlock(whole, np.concatenate([sees_prefix, sees_suffix], axis=2)))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("scaling", ["none", "linear", "llama3", "yarn"])
+def test_rotary_angles_are_exact_far_from_the_start(scaling):
+    long = dataclasses.replace(
+        tiny.SETTINGS,
+        head_width=128,
+        rope_theta=1e6,
+        rope_scaling=scaling,
+        rope_factor=4.0,
+        rope_original_tokens=32_768,
+    )
+    positions = np.array([[0, 1, 4_097, 32_767, 131_071]])
+    # In whole numbers and doubles: no product of the two is rounded to float32 before its turns are dropped.
+    angles = positions[..., None].astype(np.float64) * attention.rotary_frequencies(long)
+    scale = 1 if scaling != "yarn" else 0.1 * np.log(4) + 1
+    for found in (
+        attention.rotary_angles(jnp.asarray(positions), long),
+        jax.jit(attention.rotary_angles, static_argnums=1)(jnp.asarray(positions), long),
+    ):
+        np.testing.assert_allclose(found.cos[:, :, 0], np.cos(angles) * scale, atol=2e-6)
+        np.testing.assert_allclose(found.sin[:, :, 0], np.sin(angles) * scale, atol=2e-6)

@@ -157,7 +157,7 @@ def test_loading_and_saving_never_hold_a_second_copy(tmp_path):
 
 
 def test_finished_parameters_go_where_the_rules_of_the_mesh_say():
-    mesh = Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1), sharding.AXES)
+    mesh = Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1, 1), sharding.AXES)
     _, params = hugging_face.load_hugging_face(
         GOLDENS / "cwm", placement=lambda path: NamedSharding(mesh, sharding.spec_of(path))
     )

@@ -43,7 +43,7 @@ from optimrl_jax.settings import ComputeSettings, DataSettings, GrpoSettings, Me
 DATA = DataSettings(prompt_tokens=8, completion_tokens=56, row_tokens=64, micro_rows=8)
 MODEL = ModelSettings(layers=3, width=32, heads=4, kv_heads=2, head_width=8, mlp_width=96, vocabulary=128)
 COMPUTE = ComputeSettings(remat="block", attention_block=16, logits_chunk=16)
-for shape in ((8, 1, 1), (1, 8, 1), (1, 4, 2), (2, 2, 2)):
+for shape in ((8, 1, 1), (1, 8, 1), (1, 4, 2), (2, 2, 2), (1, 4, 1, 2)):
     own = Settings(
         model=MODEL, compute=COMPUTE, mesh=MeshSettings(*shape), data=DATA, grpo=GrpoSettings(problems=2, rollouts=4)
     )

@@ -43,7 +43,7 @@ def test_bytes_of_the_state_are_those_that_eight_devices_would_hold():
     # Norms are whole on every device.
     assert found["final_norm/scale"].device_bytes == 32 * 4
     assert sum(line.device_bytes for line in found.values()) == cost_model.device_bytes(placed)
-    assert found["embedding"].spec == "P('tensor', 'fsdp')"
+    assert found["embedding"].spec == "P('tensor', ('fsdp', 'sequence'))"
 
 
 def test_operations_of_one_update_worked_by_hand():
@@ -81,7 +81,7 @@ MISTAKES = [
     (["--config.mesh.fsdp=3"], "data.micro_rows = 8: expected a multiple of mesh.data * mesh.fsdp"),
     (["--config.mesh.tensor=8"], "mesh.tensor = 8: expected a divisor of 2 (layers/attention/key)"),
     (["--config.data.completion_tokens=300"], "data.row_tokens = 256: expected at least the longest sequence, 348"),
-    (["--config.processes.count=2"], "mesh.data * mesh.fsdp = 1: expected a multiple of processes.count = 2"),
+    (["--config.processes.count=2"], "mesh.devices = 1: expected a multiple of processes.count = 2"),
     (["--config.reward.composition=fastest"], "reward.composition = 'fastest': expected one of"),
     (["--config.environment.family=fastest"], "'fastest'"),
 ]
@@ -133,8 +133,10 @@ def test_tables_and_summary_say_what_a_step_takes(job, tmp_path, capsys):
     assert "layers/mlp/gate" in output
     assert "memory of each of 4 h100" in output
     summary = json.loads((tmp_path / "summary.json").read_text())
-    parts = [name for name in summary if name.endswith("_bytes") and name != "total_bytes"]
-    assert summary["total_bytes"] == sum(summary[name] for name in parts)
+    parts = [name for name in summary if name.endswith("_bytes") and not name.endswith("total_bytes")]
+    sampling = [name for name in parts if name in dry_run.SAMPLING and name != "policy_bytes"]
+    assert summary["update_total_bytes"] == sum(summary[name] for name in parts if name not in sampling)
+    assert summary["total_bytes"] == max(summary[name] for name in summary if name.endswith("_total_bytes"))
     assert summary["moment_bytes"] > summary["parameter_bytes"] == summary["gradient_bytes"] / 2
     assert summary["most_tokens_per_step"] == 2 * summary["tokens_per_step"]
     assert summary["compute_s"] == pytest.approx(summary["flops_per_step"] / (4 * 989e12))

@@ -10,7 +10,7 @@ import pytest
 from optimrl_jax.grpo.loop import Learner
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model import adapters
-from optimrl_jax.settings import LoraSettings
+from optimrl_jax.settings import LoraSettings, Settings, SftSettings
 from optimrl_jax.training import adaptation, checkpoints, workdir
 from tests.optimrl_jax.grpo.groups import SETTINGS, copied_params, group
 from tests.optimrl_jax.grpo.stored import POLICY
@@ -116,6 +116,6 @@ def test_adapters_beside_other_weights_are_refused(tmp_path, base, tree):
 
 def test_adapters_need_weights_to_start_from():
     with pytest.raises(UserError, match=r"lora.rank = 2: expected sft.init_from"):
-        adaptation.require_start(LORA, "")
-    adaptation.require_start(LORA, "weights")
-    adaptation.require_start(LoraSettings(), "")
+        adaptation.require_start(Settings(lora=LORA))
+    adaptation.require_start(Settings(lora=LORA, sft=SftSettings(init_from="weights")))
+    adaptation.require_start(Settings())

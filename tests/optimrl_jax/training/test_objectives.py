@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from optimrl_jax.grpo import rows as rows_lib
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.settings import ComputeSettings, Network
 from optimrl_jax.training import objectives
@@ -33,7 +34,7 @@ def moved(by: float = 0.02) -> dict:
 
 def packed_rows(groups, *, row_tokens: int = 16, rows: int = 8, shares_prompts: bool = True):
     kept, _ = groups_lib.select_informative(groups, step=0, max_staleness=30)
-    packed, _ = groups_lib.pack_groups(
+    packed, _ = rows_lib.pack_groups(
         kept, row_tokens=row_tokens, micro_rows=rows, microbatches=1, shares_prompts=shares_prompts
     )
     return jax.tree.map(lambda x: x[0], packed), kept
