@@ -56,7 +56,7 @@ def _place(tmp_path_factory):
         for index in range(2)
     ]  # fmt: skip
     try:
-        outputs = [process.communicate(timeout=1200)[0].decode() for process in running]
+        outputs = [process.communicate(timeout=300)[0].decode() for process in running]
     finally:
         for process in running:
             process.kill()
@@ -156,8 +156,26 @@ def test_places_are_dealt_out_in_turn_however_many_processes_there_are(monkeypat
 MISTAKES = [
     ({"count": 2}, "processes.coordinator = '': expected host:port"),
     ({"count": 2, "index": 2, "coordinator": "a:1"}, "processes.index = 2: expected less than processes.count"),
-    ({"count": 3, "coordinator": "a:1"}, "data.micro_rows = 8: expected a multiple of processes.count = 3"),
+    ({"count": 3, "coordinator": "a:1"}, "mesh.devices = 1: expected a multiple of processes.count = 3"),
 ]
+SHARES = [
+    ({"data": 3}, 3, multihost.SHARED_IN_SFT, "data.micro_rows = 8: expected a multiple of processes.count = 3"),
+    ({"data": 2, "tensor": 3}, 3, (), "mesh.tensor = 3: expected a divisor or a multiple of 2, a process's devices"),
+    ({"data": 8}, 8, multihost.SHARED_IN_GRPO, "grpo.problems = 6: expected one for each of 8 processes"),
+    # Two processes may hold a row of GRPO together.
+    ({"tensor": 4}, 2, multihost.SHARED_IN_GRPO, None),
+]
+
+
+@pytest.mark.parametrize(("mesh", "count", "shared", "message"), SHARES)
+def test_what_processes_share_has_to_be_enough_for_each(mesh, count, shared, message):
+    own = freeze(settings.Settings, {"mesh": mesh, "processes": {"count": count}})
+    if message is None:
+        assert multihost.check_even_shares(own, shared=shared) is None
+        return
+    with pytest.raises(SettingsError) as raised:
+        multihost.check_even_shares(own, shared=shared)
+    assert str(raised.value) == message
 
 
 @pytest.mark.parametrize(("fields", "message"), MISTAKES)
