@@ -14,6 +14,7 @@ MODEL = paper.PaperModel(
     weights="weights/cwm-sft",
     nodes=32,
     actors=32,
+    slots=12,
     tensor=8,
     learning_rate=1.4e-7,
     sft_tensor=None,

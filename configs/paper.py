@@ -25,8 +25,8 @@ ROW_TOKENS = 32_768
 PROMPT_TOKENS = 4_096
 DATA_PARALLEL = 16
 SFT_DATA_PARALLEL = 32
-# Rollouts that an actor samples side by side, and the prompts that they belong to.
-SLOTS, ITEM_PROBLEMS = 16, 2
+# Prompts whose rollouts an actor samples in one go, slot after slot.
+ITEM_PROBLEMS = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +39,7 @@ class PaperModel:
       weights: directory of the published weights that it starts from: SFT, or RL where the SFT policy is published.
       nodes: of eight devices, online.
       actors: over all nodes, which share half of the devices.
+      slots: rollouts that an actor samples side by side, as many as fit beside its weights.
       tensor: devices that heads and hidden features are split over, online.
       learning_rate: peak, online.
       sft_tensor: the same in SFT; None where the paper starts from a released SFT checkpoint.
@@ -49,6 +50,7 @@ class PaperModel:
     weights: str
     nodes: int
     actors: int
+    slots: int
     tensor: int
     learning_rate: float
     sft_tensor: int | None
@@ -81,7 +83,7 @@ def _online(row: str, model: PaperModel) -> ml_collections.ConfigDict:
     config.mesh.fsdp, config.mesh.tensor = DATA_PARALLEL, model.tensor
     config.processes.count = model.nodes
     config.actors.count, config.actors.device_share = model.actors, 0.5
-    config.actors.item_problems, config.data.slots = ITEM_PROBLEMS, SLOTS
+    config.actors.item_problems, config.data.slots = ITEM_PROBLEMS, model.slots
     config.grpo.init_from = f"runs/{model.name}_sft" if model.sft_tensor else model.weights
     config.grpo.steps, config.grpo.problems, config.grpo.rollouts = 10_000, 1, 16
     # A local batch of one row on each of 16 data-parallel ranks; groups without a signal are replaced.

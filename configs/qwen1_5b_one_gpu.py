@@ -14,6 +14,7 @@ MODEL = paper.PaperModel(
     weights="weights/qwen2.5-coder-1.5b-instruct",
     nodes=1,
     actors=0,
+    slots=24,
     tensor=1,
     learning_rate=1e-6,
     sft_tensor=None,
@@ -31,6 +32,5 @@ def get_config(row: str = "per_test_top_30") -> ml_collections.ConfigDict:
     config.mesh.fsdp = config.data.micro_rows = 1
     # By turns a batch is sampled as a whole, before the learner takes of it what fills its steps.
     config.grpo.problems, config.grpo.ahead = 4, 0
-    config.data.slots = 24
     config.evaluation.policies = ()
     return config

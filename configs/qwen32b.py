@@ -15,6 +15,7 @@ MODEL = paper.PaperModel(
     weights="weights/qwen2.5-32b",
     nodes=32,
     actors=32,
+    slots=12,
     tensor=8,
     learning_rate=1.4e-7,
     sft_tensor=8,

@@ -15,6 +15,7 @@ MODEL = paper.PaperModel(
     weights="weights/qwen2.5-7b",
     nodes=8,
     actors=32,
+    slots=16,
     tensor=2,
     learning_rate=1e-7,
     sft_tensor=4,
