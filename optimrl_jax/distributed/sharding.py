@@ -178,10 +178,14 @@ def on_mesh(mesh: Mesh | AbstractMesh) -> contextlib.AbstractContextManager[obje
     return jax.sharding.use_abstract_mesh(mesh if isinstance(mesh, AbstractMesh) else mesh.abstract_mesh)
 
 
-def on_mesh_of(params: typing.Any) -> contextlib.AbstractContextManager[object]:
-    """Return the context `on_mesh` of the mesh that parameters lie on; one that does nothing where they lie on none."""
+def on_accelerators(params: typing.Any) -> contextlib.AbstractContextManager[object]:
+    """Return the context `on_mesh` of the GPUs or TPUs that parameters are split over, else one that does nothing.
+
+    Kernels need it to be split as well; what CPUs run is the compiler's to split.
+    """
     mesh = _mesh_of(params)
-    return on_mesh(mesh) if mesh else contextlib.nullcontext()
+    has_kernels = isinstance(mesh, Mesh) and mesh.size > 1 and mesh.devices.flat[0].platform != "cpu"
+    return on_mesh(mesh) if mesh is not None and has_kernels else contextlib.nullcontext()
 
 
 def constrain(x: jax.Array, name: str) -> jax.Array:

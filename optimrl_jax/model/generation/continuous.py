@@ -117,7 +117,7 @@ def stream_rollouts(
             )
             slots = place(empty)
         slots = waiting.fill(slots, held)
-        with sharding.on_mesh_of(params):
+        with sharding.on_accelerators(params):
             slots, progress = slots_lib.advance_slots(
                 slots,
                 decoding,
