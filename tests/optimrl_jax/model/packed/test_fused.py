@@ -10,7 +10,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from optimrl_jax.distributed import sharding
 from optimrl_jax.jobs.errors import SettingsError
-from optimrl_jax.model import attention, packed_attention
+from optimrl_jax.model import attention, decoder, packed_attention
 from optimrl_jax.model.fused import decoding, gpu, packed, spans, tpu
 from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.planning import targets
@@ -34,7 +34,7 @@ def attend_with(kernel: packed.Kernel):
     return attend
 
 
-@pytest.mark.parametrize(("platform", "window"), [("gpu", attention.NO_WINDOW), ("gpu", 5), ("tpu", 5)])
+@pytest.mark.parametrize(("platform", "window"), [("gpu", 5), ("tpu", 5), ("tpu", attention.NO_WINDOW)])
 def test_kernels_equal_dense_attention_with_its_gradients(platform, window):
     layout = packed_layout(ROWS, ROW_TOKENS)
     *inputs, weight = arrays_of(layout, seed=1)
@@ -45,6 +45,21 @@ def test_kernels_equal_dense_attention_with_its_gradients(platform, window):
     np.testing.assert_allclose(found[is_real], expected[is_real], rtol=1e-5, atol=2e-6)
     for grad, expected_grad in zip(grads, expected_grads, strict=True):
         np.testing.assert_allclose(grad, expected_grad, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("remat", ["block", "dots"])
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+def test_rematerialization_keeps_what_the_forward_kernel_found(platform, remat, capsys):
+    layout = packed_layout(ROWS, ROW_TOKENS)
+    query, key, value, _ = arrays_of(layout, seed=1)
+
+    def total(query):
+        return attend_with(KERNELS[platform])(jnp.sin(query), key, value, layout, 5).sum()
+
+    jax.ad_checkpoint.print_saved_residuals(jax.checkpoint(total, policy=decoder.POLICIES[remat]), query)
+    assert capsys.readouterr().out.count("named 'attended'") == 2
+    jax.ad_checkpoint.print_saved_residuals(jax.checkpoint(total), query)
+    assert "attended" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("window", [attention.NO_WINDOW, 9, 4, 1])
@@ -118,11 +133,13 @@ def test_kernels_compile_for_their_target_forwards_and_backwards(target, devices
     kernel = packed.Kernel(mesh.abstract_mesh.abstract_device.platform)
 
     def total(query, key, value, layout):
-        return jnp.sum(packed.attend_fused(query, key, value, layout, kernel=kernel, window=jnp.int32(999)))
+        summed = packed.attend_fused(jnp.sin(query), key, value, layout, kernel=kernel, window=jnp.int32(999))
+        return jnp.sum(summed.astype(jnp.float32))
 
+    kept = jax.checkpoint(total, policy=decoder.POLICIES["block"])
     grads = functools.partial(
-        jax.shard_map, mesh=mesh, in_specs=PartitionSpec("fsdp"), out_specs=PartitionSpec("fsdp"), check_vma=False
-    )(jax.grad(total, argnums=(0, 1, 2)))
+        jax.shard_map, mesh=mesh, in_specs=PartitionSpec("fsdp"), out_specs=(PartitionSpec(), PartitionSpec("fsdp"))
+    )(jax.value_and_grad(kept, argnums=(0, 1, 2)), check_vma=False)
     found = read_program(jax.jit(grads).lower(*arrays, layout).compile().as_text()).kernels
     names = {name: times for name, times in found.items() if name.startswith("packed_attention")}
     assert names == {f"packed_attention_{part}": 1 for part in ("forward", "query_gradient", "key_gradient")}
