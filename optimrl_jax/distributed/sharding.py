@@ -282,12 +282,12 @@ def look_up(table: Float[Array, "v w"], ids: Int[Array, "s t"], dtype: jnp.dtype
 def traced_platform() -> str:
     """Return the platform ("cpu", "gpu", "tpu") whose kernels may stand in the program that is being traced.
 
-    That of the mesh of the context. Without a mesh, that of the only device; of several, arrays may be split over them,
-    and a kernel that no mesh is known for cannot be: the answer is then "".
+    That of the mesh of the context, or "" where its devices are not known. Without a mesh, that of the only device; of
+    several, arrays may be split over them, and a kernel that no mesh is known for cannot be: "" again.
     """
-    device = jax.sharding.get_abstract_mesh().abstract_device
-    if device is not None:
-        return device.platform
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.axis_names:
+        return mesh.abstract_device.platform if mesh.abstract_device is not None else ""
     return jax.default_backend() if jax.device_count() == 1 else ""
 
 

@@ -52,9 +52,8 @@ def kernel_platform(compute: ComputeSettings) -> str:
     platform = sharding.traced_platform()
     if compute.attention != "blockwise" and platform in packed.KERNELS:
         return platform
-    if compute.attention == "pallas":
-        known = " or ".join(packed.KERNELS)
-        raise SettingsError(f"compute.attention = 'pallas': expected {known}, found {platform or 'no mesh'}")
+    if compute.attention == "pallas" and platform:
+        raise SettingsError(f"compute.attention = 'pallas': expected {' or '.join(packed.KERNELS)}, found {platform}")
     return ""
 
 

@@ -110,6 +110,9 @@ def test_kernels_are_refused_where_there_are_none():
     assert packed_attention.fused_kernel(ComputeSettings()) is None
     with pytest.raises(SettingsError, match=r"compute\.attention = 'pallas': expected"):
         packed_attention.fused_kernel(ComputeSettings(attention="pallas"))
+    # A dry run that only traces knows no device.
+    with sharding.on_mesh(sharding.build_abstract_mesh(MeshSettings(fsdp=2), micro_rows=2)):
+        assert packed_attention.fused_kernel(ComputeSettings(attention="pallas")) is None
 
 
 def skip_without_compiler(target: str) -> None:
