@@ -11,8 +11,11 @@ from sandbox.inside import clocks, containment, counter, groups, languages, spaw
 
 STDERR_BYTES = 4096
 MEBIBYTE = 1 << 20
+# Nobody can tell how long the parts of a compiler waited for the core of a busy host: processor time counts. The wall
+# limit ends those that only wait; it is extended for a tool that gets at least this share of a core.
+WORKING_SHARE = 0.02
 TOOL_LIMITS = {
-    "wall_s": 10.0,
+    "wall_s": 40.0,
     "cpu_s": 10.0,
     "memory_bytes": 1024 * MEBIBYTE,
     "output_bytes": 64 * MEBIBYTE,
@@ -159,7 +162,7 @@ class Holder:
         tool = self._spawner.fork_zygote(name, "tool", languages.Prepared(path), home=self.home, is_isolated=False)
         try:
             with open(path, "rb", buffering=0) as source:
-                report, output = self._executed(tool, source.fileno(), TOOL_LIMITS)
+                report, output = self._executed(tool, source.fileno(), TOOL_LIMITS, given_s=self._given_to_tool_s())
             if report["killed_for"] or report["oom_killed"]:
                 raise languages.Rejected(f"the compiler exceeded its limit of {report['killed_for'] or 'memory'}")
             if report["exit"] < 0:
@@ -177,7 +180,20 @@ class Holder:
             self._spawner.close_zygote(tool)
             self.clean()
 
-    def _executed(self, zygote: zygote.Zygote, source: int, limits: dict) -> tuple[dict, bytes]:
+    def _given_to_tool_s(self) -> containment.Given:
+        """Return what extends the wall limit of a tool that is at work and has not got its core."""
+        began_s, used_s = time.monotonic(), self.meter.read_s() if self.meter else 0.0
+
+        def given_s() -> float:
+            elapsed_s = time.monotonic() - began_s
+            is_working = self.meter is not None and self.meter.read_s() - used_s >= WORKING_SHARE * elapsed_s
+            return (containment.MOST_EXTENSION - 1) * TOOL_LIMITS["wall_s"] if is_working else 0.0
+
+        return given_s
+
+    def _executed(
+        self, zygote: zygote.Zygote, source: int, limits: dict, *, given_s: containment.Given = lambda: 0.0
+    ) -> tuple[dict, bytes]:
         """Run the program of a zygote once, with the file at descriptor `source` as its standard input.
 
         Returns how the run ended and what it used, and its standard output: cut one byte beyond `output_bytes`, so that
@@ -187,7 +203,7 @@ class Holder:
         started, mark = os.pipe()
         try:
             bytes_before, kills_before = self.bounds.impose(limits)
-            watch = containment.RunWatch(zygote, limits, group=self.home.group, meter=self.meter)
+            watch = containment.RunWatch(zygote, limits, group=self.home.group, meter=self.meter, given_s=given_s)
             forked = clocks.Reading(time.monotonic(), self.meter.read_s() if self.meter else 0.0, 0.0, 0.0)
             zygote.start((source, output, errors, mark, -1), limits)
             killed_for = watch.ended_for(control=self.control)

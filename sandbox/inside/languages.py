@@ -28,7 +28,7 @@ JAVA_TOOL = "javac -nowarn -d classes {folder}/*.java && jar --create --file pro
 GO = ("GOCACHE={scratch}/go", "GO111MODULE=off", "CGO_ENABLED=0", "/usr/bin/go", "build", "-o", PROGRAM_FILE)
 OUTPUT = "output"
 JUDGED_FILES = ("input", OUTPUT, "answer")
-FEEDBACK = "feedback"
+FEEDBACK, MESSAGE = "feedback", "judgemessage.txt"
 JUDGE, INTERACTOR = "judge", "interactor"
 # Where an interactor has the file with what it is to read; right behind the mark of the start.
 FILES_DESCRIPTOR = clocks.START_DESCRIPTOR + 1
@@ -103,8 +103,8 @@ def unpack_files(role: str) -> None:
 
     The packed files, on standard input for a JUDGE and at FILES_DESCRIPTOR for an INTERACTOR, are a line with three
     sizes in bytes, then the test's input, the output to be judged and the answer. They become the files JUDGED_FILES,
-    and FEEDBACK an empty folder. The output becomes the standard input of a judge. An interactor, which has none to
-    judge, may write there: what it writes takes the place of the packed files.
+    and FEEDBACK a folder for a message to the judges. The output becomes the standard input of a judge. An interactor,
+    which has none to judge, may write there: what it writes takes the place of the packed files.
     """
     source = 0 if role == JUDGE else FILES_DESCRIPTOR
     content = b"".join(iter(functools.partial(os.read, source, 1 << 20), b""))
@@ -118,6 +118,8 @@ def unpack_files(role: str) -> None:
             file.write(rest[:size])
         rest = rest[size:]
     os.mkdir(FEEDBACK)
+    # What a program of the problem says there stands where its output, or what it wrote, is read.
+    os.symlink(f"/proc/self/fd/{1 if role == JUDGE else source}", f"{FEEDBACK}/{MESSAGE}")
     if role == JUDGE:
         output = os.open(OUTPUT, os.O_RDONLY)
         os.dup2(output, 0)

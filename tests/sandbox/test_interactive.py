@@ -51,6 +51,7 @@ count = int(open(sys.argv[1]).read())
 for n in range(count):
     print(n, flush=True)
     if sys.stdin.readline() != f"{n}\\n":
+        print("no echo", file=open(sys.argv[3] + "judgemessage.txt", "w"))
         sys.exit(43)
 assert os.path.isdir(sys.argv[3]) and sys.argv[4:] == ["flag"]
 sys.exit(42)
@@ -160,7 +161,8 @@ def test_ten_thousand_exchanges_by_the_other_convention_cost_the_program_its_own
     (found,) = answers(sandbox, program, suite, limits=Limits(wall_s=60.0, cpu_s=5.0))
     assert found.verdict is RIGHT, found
     assert 0 < found.wall_s < 2.0
-    assert verdict(sandbox, program.replace("line, end", "line, 1, end"), suite) is WRONG
+    (found,) = answers(sandbox, program.replace("line, end", "line, 1, end"), suite)
+    assert (found.verdict, found.detail) == (WRONG, "no echo")
 
 
 def test_the_interactors_time_is_not_the_programs(sandbox):

@@ -75,6 +75,8 @@ def test_a_judge_accepts_every_right_output_and_no_wrong_one(sandbox, name):
 
 
 def test_what_a_judge_says_is_in_the_answer(sandbox):
+    (_, second) = judged(sandbox[1], JUDGES["kattis in Python"], "print(2, 3)")
+    assert (second.verdict, second.detail) == (WRONG, "seen")
     (first, _) = judged(sandbox[1], JUDGES["testlib in Python"], "print(5)")
     assert (first.verdict, first.detail, first.fault) == (WRONG, "expected two numbers", "")
 
