@@ -11,6 +11,7 @@ import concurrent.futures
 import contextlib
 import os
 import pathlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
@@ -42,6 +43,8 @@ class Service(Protocol):
     def suite_of(self, request: RunRequest) -> Suite: ...
 
     def submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]: ...
+
+    def cancel(self, future: concurrent.futures.Future[RunResult]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -110,6 +113,32 @@ def map_of(answer: RunResult) -> drift.AffineMap:
       answer: a result; its `measured_under` carries the map.
     """
     return drift.map_under(answer.measured_under)
+
+
+class _Asking:
+    """One request that may be given up while its future is still to come; safe to use from two threads."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._lock = threading.Lock()
+        self._future: concurrent.futures.Future[RunResult] | None = None
+        self._is_cancelled = False
+
+    def note(self, future: concurrent.futures.Future[RunResult]) -> None:
+        """Take the future of the request, which is cancelled if the request has been given up."""
+        with self._lock:
+            self._future = future
+            is_cancelled = self._is_cancelled
+        if is_cancelled:
+            self._service.cancel(future)
+
+    def cancel(self) -> None:
+        """Give the request up."""
+        with self._lock:
+            self._is_cancelled = True
+            future = self._future
+        if future:
+            self._service.cancel(future)
 
 
 class Client:
@@ -195,8 +224,18 @@ class Client:
         return self.run_many([request])[0]
 
     async def arun(self, request: RunRequest) -> RunResult:
-        """Run one request without blocking the event loop; see `run_many`."""
-        return await asyncio.wrap_future(self._submit(request))
+        """Run one request without blocking the event loop; see `run_many`.
+
+        Where the task that waits is cancelled, the work is dropped as well: at once where it waits for a worker, within
+        a second where it runs, here or on a server.
+        """
+        asking = _Asking(self.service)
+        future = self._threads.submit(self._answer, request, asking)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            asking.cancel()
+            raise
 
     def run_many(
         self, requests: Sequence[RunRequest], *, on_result: Callable[[RunResult], None] | None = None
@@ -230,10 +269,13 @@ class Client:
     def _submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]:
         return self._threads.submit(self._answer, request)
 
-    def _answer(self, request: RunRequest) -> RunResult:
+    def _answer(self, request: RunRequest, asking: "_Asking | None" = None) -> RunResult:
         if self._store and (stored := self._store.get(request)):
             return stored
-        answer = self.service.submit(request).result()
+        future = self.service.submit(request)
+        if asking:
+            asking.note(future)
+        answer = future.result()
         # What a bad moment measured, or a policy made up for, is not for later: it is asked for again.
         if self._store and not answer.measured_under.keys() & {"degraded", "fallback"}:
             self._store.put(answer)

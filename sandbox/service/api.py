@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import pathlib
 import typing
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import fastapi
 import pydantic
@@ -26,11 +26,12 @@ from sandbox.service.admission import Admission, Bounds, Work, work_of
 
 PROGRAM_CHARACTERS = 1 << 20
 BATCH_REQUESTS = 10_000
+RUN_NAME = "Run-Name"
 # Bodies up to this size are parsed at once, larger ones in a thread, where they hold up nobody.
 PARSED_AT_ONCE = 64 << 10
 PROBLEMS = {
     401: "The token is missing or wrong.",
-    404: "The suite is not known: upload it.",
+    404: "The suite, or the run, is not known.",
     408: "The body came too slowly.",
     411: "The length of the body is missing.",
     413: "The body is too large.",
@@ -101,11 +102,23 @@ class Acceptance:
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """What the routes share: the pool, its probes, and what every client has under way."""
+    """What the routes share: the pool, its probes, and what every client has under way, runs with a name among it."""
 
     workers: pool.Pool
     sentinel: probes.Sentinel
     admission: Admission
+    named: dict[tuple[str, str], concurrent.futures.Future[RunResult]] = dataclasses.field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def naming(self, client: str, name: str, future: concurrent.futures.Future[RunResult]) -> Iterator[None]:
+        """Let a run be cancelled by its client under a name, where it has one."""
+        if name:
+            self.named[client, name] = future
+        try:
+            yield
+        finally:
+            if self.named.get((client, name)) is future:
+                del self.named[client, name]
 
     def stamped(self, answer: RunResult) -> RunResult:
         """Add what the probes say about present seconds to an answer."""
@@ -137,6 +150,8 @@ class Service:
             await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
                 raise pool.RunAbandoned("the client has gone")
+            if answer.cancelled():
+                raise pool.RunAbandoned("this run was cancelled")
             return self.stamped(answer.result())
         finally:
             gone.cancel()
@@ -207,14 +222,25 @@ def _routes(service: Service) -> fastapi.APIRouter:
     async def run(request: fastapi.Request) -> fastapi.Response:
         """Run a program on the tests of a suite and answer when all have run.
 
-        A `suite` in place of `suite_sha256` is uploaded along the way: program and tests in one request.
+        A `suite` in place of `suite_sha256` is uploaded along the way: program and tests in one request. A name in the
+        header `Run-Name` is one under which this client may cancel the run.
         """
         asked, suite = await _read(request, one_shot)
         if suite:
             workers.upload(suite)
-        future = service.submit(gate.client_of(request.scope), asked, service.priced(asked))
-        answer = await service.settle(request, future)
+        client, name = gate.client_of(request.scope), request.headers.get(RUN_NAME, "")
+        future = service.submit(client, asked, service.priced(asked))
+        with service.naming(client, name, future):
+            answer = await service.settle(request, future)
         return fastapi.Response(to_json(answer), media_type="application/json")
+
+    @router.delete("/runs/{name}", status_code=204)
+    async def cancel(name: str, request: fastapi.Request) -> None:
+        """Drop a run whose request carried this name in the header `Run-Name`; that request is answered with 503."""
+        future = service.named.get((gate.client_of(request.scope), name))
+        if future is None:
+            raise fastapi.HTTPException(404, f"name = {name!r}: expected that of a run under way")
+        workers.cancel(future)
 
     @router.post("/batches", response_class=responses.StreamingResponse, openapi_extra=_body(list[RunRequest]))
     async def batch(request: fastapi.Request) -> responses.StreamingResponse:

@@ -7,6 +7,7 @@ settled then, or was timed by a degraded service.
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import itertools
 import logging
@@ -14,6 +15,7 @@ import pathlib
 import random
 import ssl
 import threading
+import uuid
 from collections.abc import Collection, Sequence
 
 import httpx
@@ -27,6 +29,8 @@ _LOG = logging.getLogger(__name__)
 # A wrong address should be reported soon, but a server that restarts in the middle of a job is worth half a minute.
 ATTEMPTS = 6
 RUN_ATTEMPTS = 14
+CANCEL_ATTEMPTS = 50
+RUN_NAME = "Run-Name"
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 # A full server is worth a much longer wait than a broken one: it works, and says when to come back.
@@ -40,6 +44,21 @@ REFUSALS = (400, 401, 403, 404, 405, 413, 422)
 
 class Unanswered(OSError):
     """No server settled a request; the message holds the last reason."""
+
+
+class _Job:
+    """One request on its way to servers.
+
+    Attributes:
+      name: what servers know its run by.
+      server: the one that was asked last.
+      is_cancelled: whether nobody waits for it any more.
+    """
+
+    def __init__(self) -> None:
+        self.name = uuid.uuid4().hex
+        self.server: httpx.Client | None = None
+        self.is_cancelled = False
 
 
 class Remote:
@@ -87,6 +106,8 @@ class Remote:
         self._lock = threading.Lock()
         self._local: pool.Pool | None = None
         self._threads = concurrent.futures.ThreadPoolExecutor(concurrency, thread_name_prefix="sandbox-remote")
+        self._cancels = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="sandbox-cancel")
+        self._jobs: dict[concurrent.futures.Future[RunResult], _Job] = {}
         self.counts: collections.Counter[str] = collections.Counter()
         self.windows = health.Windows()
         self._is_closing = threading.Event()
@@ -109,19 +130,45 @@ class Remote:
 
     def submit(self, request: RunRequest) -> concurrent.futures.Future[RunResult]:
         """Send a request and return a future of its answer; it raises InvalidRequestError where servers refuse it."""
-        return self._threads.submit(self._answer, request, self.suite_of(request))
+        job = _Job()
+        future = self._threads.submit(self._answer, request, self.suite_of(request), job)
+        with self._lock:
+            self._jobs[future] = job
+        future.add_done_callback(lambda done: self._jobs.pop(done, None))
+        return future
+
+    def cancel(self, future: concurrent.futures.Future[RunResult]) -> None:
+        """Drop a request that nobody waits for any more, on its server too; does not wait for that."""
+        job = self._jobs.get(future)
+        if future.cancel() or job is None:
+            return
+        job.is_cancelled = True
+        self._cancels.submit(self._cancel, future, job)
+
+    def _cancel(self, future: concurrent.futures.Future[RunResult], job: _Job) -> None:
+        """Tell the server of a job to drop it; again after a moment where it has not heard of it yet."""
+        for _ in range(CANCEL_ATTEMPTS):
+            if future.done() or job.server is None or self._is_closing.is_set():
+                return
+            with contextlib.suppress(httpx.HTTPError):
+                if job.server.delete(f"/v1/runs/{job.name}", timeout=5.0).is_success:
+                    return
+            self._is_closing.wait(FIRST_PAUSE_S)
 
     def close(self) -> None:
         """Wait for the requests that servers are running, drop all others, and close the connections."""
         self._is_closing.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
+        self._cancels.shutdown(wait=True, cancel_futures=True)
         for server in self._servers:
             server.close()
         if self._local:
             self._local.close()
 
-    def _answer(self, request: RunRequest, suite: Suite) -> RunResult:
-        result = self._asked(request, suite)
+    def _answer(self, request: RunRequest, suite: Suite, job: _Job) -> RunResult:
+        result = self._asked(request, suite, job)
+        if job.is_cancelled:
+            raise pool.RunAbandoned("nobody waits for this request any more")
         pending = fallback.unsettled_tests(request, result)
         is_degraded = bool(health.degraded_by(result.measured_under))
         self._count(requests=1, unsettled=int(bool(pending)), degraded=int(is_degraded))
@@ -138,7 +185,7 @@ class Remote:
             self._count(**{"unresolved" if answer.is_faulted else "recovered": 1})
         return answer
 
-    def _asked(self, request: RunRequest, suite: Suite) -> RunResult:
+    def _asked(self, request: RunRequest, suite: Suite, job: _Job) -> RunResult:
         """Return the best of the first answer and its retries; all tests are faults where no server answers."""
         best: RunResult | None = None
         avoided, body = set(), protocol.to_json(request)
@@ -153,6 +200,7 @@ class Remote:
                     timeout_s=patience_s,
                     avoided=avoided,
                     attempts=RUN_ATTEMPTS,
+                    job=job,
                 )
             except Unanswered as error:
                 _LOG.warning("no server settled a request: %s", error)
@@ -184,6 +232,7 @@ class Remote:
         suite: Suite | None = None,
         avoided: Collection[httpx.Client] = (),
         attempts: int = ATTEMPTS,
+        job: _Job | None = None,
     ) -> tuple[httpx.Client, httpx.Response]:
         """Send a request until a server answers it, first to one that is not in `avoided` if there is any.
 
@@ -191,18 +240,22 @@ class Remote:
           The server and its response, a success.
 
         Raises:
-          Unanswered: the attempts or the time are used up, or this service is closing.
+          Unanswered: the attempts or the time are used up, this service is closing, or the job was cancelled.
           InvalidRequestError: a server refuses the request.
         """
-        reason, failures, waited_s = "", 0, 0.0
+        reason, failures, waited_s, job = "", 0, 0.0, job or _Job()
+        headers = {RUN_NAME: job.name}
         while failures < attempts and waited_s < LONGEST_WAIT_S and not self._is_closing.is_set():
             server = self._next(() if failures else avoided)
+            job.server = server
+            if job.is_cancelled:
+                break
             try:
-                response = server.request(method, path, content=body, timeout=timeout_s)
+                response = server.request(method, path, content=body, timeout=timeout_s, headers=headers)
                 if response.status_code == 404 and suite is not None:
                     content = protocol.to_json(suite)
                     server.put(f"/v1/suites/{suite.sha256}", content=content, timeout=timeout_s).raise_for_status()
-                    response = server.request(method, path, content=body, timeout=timeout_s)
+                    response = server.request(method, path, content=body, timeout=timeout_s, headers=headers)
                 if response.is_success:
                     return server, response
                 if response.status_code in REFUSALS:
