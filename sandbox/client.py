@@ -15,7 +15,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from sandbox.protocol import CA_VARIABLE, TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite, require
+from sandbox.protocol import (
+    CA_VARIABLE,
+    TOKEN_VARIABLE,
+    InvalidRequestError,
+    RunRequest,
+    RunResult,
+    StoredInput,
+    Suite,
+    require,
+)
 from sandbox.service import fallback, health, pool
 from sandbox.service.fallback import FallbackPolicy
 from sandbox.service.store import Store
@@ -39,6 +48,8 @@ class Service(Protocol):
     windows: health.Windows
 
     def upload(self, suite: Suite) -> str: ...
+
+    def upload_input(self, path: str | pathlib.Path) -> StoredInput: ...
 
     def suite_of(self, request: RunRequest) -> Suite: ...
 
@@ -218,6 +229,21 @@ class Client:
         """
         checkers.checker_named(suite.checker)
         return self.service.upload(suite)
+
+    def upload_input(self, path: str | pathlib.Path) -> StoredInput:
+        """Make a file known to the service as an input of suites, in place of a text; it is read in parts.
+
+        Args:
+          path: a file of at most 512 MiB, which stays as it is while its suite is in use.
+
+        Returns:
+          What stands for it in `Suite.inputs`.
+
+        Raises:
+          InvalidRequestError: the file is too large.
+          OSError: it cannot be read, or copied.
+        """
+        return self.service.upload_input(path)
 
     def run(self, request: RunRequest) -> RunResult:
         """Run one request and wait for its answer; see `run_many`."""

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from sandbox.messages import InvalidRequestError, conform_fields, from_dict, from_json, parse_json, require, to_json
 from sandbox.suite import (
     MEBIBYTE,
+    MOST_INPUT_BYTES,
     MOST_SECONDS,
     SERVICE_CAP_S,
     Call,
@@ -22,6 +23,7 @@ from sandbox.suite import (
     JudgeProgram,
     Limits,
     ProblemPrograms,
+    StoredInput,
     Suite,
     limits_of_run,
     require_files,
@@ -235,8 +237,8 @@ class RunResult:
 
 
 __all__ = [
-    "CA_VARIABLE", "MEBIBYTE", "MOST_SECONDS", "SERVICE_CAP_S", "TOKEN_VARIABLE", "Call", "Interactor",
-    "InvalidRequestError", "JudgeProgram", "Limits", "ProblemPrograms", "RunRequest", "RunResult", "Suite",
-    "TestResult", "Verdict", "estimate_s", "from_dict", "from_json", "limits_of_run", "parse_json", "require",
-    "require_fit", "suite_judged_by", "to_json",
+    "CA_VARIABLE", "MEBIBYTE", "MOST_INPUT_BYTES", "MOST_SECONDS", "SERVICE_CAP_S", "TOKEN_VARIABLE", "Call",
+    "Interactor", "InvalidRequestError", "JudgeProgram", "Limits", "ProblemPrograms", "RunRequest", "RunResult",
+    "StoredInput", "Suite", "TestResult", "Verdict", "estimate_s", "from_dict", "from_json", "limits_of_run",
+    "parse_json", "require", "require_fit", "suite_judged_by", "to_json",
 ]  # fmt: skip

@@ -67,6 +67,8 @@ from sandbox.inside import (
 )
 
 FIRST_PROCESS = 1
+# Where a container has a disk, for inputs that would not fit into its memory.
+LARGE = "/large"
 HEADER = struct.Struct(">I")
 # What is added to the number of a program's user for that of the interactor: more than there are workers and judges.
 INTERACTOR_UIDS = 4096
@@ -181,7 +183,7 @@ class Runner:
         require_container(uid)
         if uid is None:
             kernel.adopt_orphans()
-        self._inputs = inputs.Inputs(directory)
+        self._inputs = inputs.Inputs(directory, large=directory if uid is None else LARGE)
         homes = _homes(directory, uid, is_isolated=is_isolated)
         # Before the first request, and with nothing left to collect: a zygote has what this process holds now.
         gc.collect()
@@ -196,6 +198,7 @@ class Runner:
         }
         self.answers = {
             "input": self._inputs.store,
+            "append": self._inputs.append,
             "forget": self._inputs.forget,
             "program": self._prepare,
             "interactor": self._interactor.prepare,

@@ -16,6 +16,7 @@ MEBIBYTE = 1 << 20
 SERVICE_CAP_S = 10.0
 MOST_SECONDS = 600
 MOST_FILES = 100
+MOST_INPUT_BYTES = 512 * MEBIBYTE
 CONVENTIONS = ("testlib", "kattis")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
@@ -128,13 +129,33 @@ class Call:
 
 
 @dataclasses.dataclass(frozen=True)
+class StoredInput:
+    """An input that was uploaded as a file, because it is too large for a message. `Client.upload_input` makes it.
+
+    Attributes:
+      sha256: content address, 64 hexadecimal digits.
+      size_bytes: its size, at most 512 MiB.
+    """
+
+    sha256: str
+    size_bytes: int
+
+    def __post_init__(self) -> None:
+        conform_fields(self, path="suite.inputs.")
+        is_digest = len(self.sha256) == 64 and set(self.sha256) <= set("0123456789abcdef")
+        require(is_digest, "suite.inputs.sha256", self.sha256, "64 hexadecimal digits")
+        is_fit = 0 <= self.size_bytes <= MOST_INPUT_BYTES
+        require(is_fit, "suite.inputs.size_bytes", self.size_bytes, f"a whole number in [0, {MOST_INPUT_BYTES}]")
+
+
+@dataclasses.dataclass(frozen=True)
 class Suite:
     """The tests of one problem, at least one.
 
     Expected outputs stay with the pool; they enter a container only where a program of the problem needs them.
 
     Attributes:
-      inputs: standard input of each of the k tests.
+      inputs: standard input of each of the k tests; those that programs of the problem read have to be texts.
       expected: the k outputs to expect; None where no output is known yet (a generator's run, a consensus run): there
         every run that exits cleanly is a success.
       checker: name of the comparison of outputs, see `sandbox.timing.checkers.checker_named`.
@@ -148,7 +169,7 @@ class Suite:
       InvalidRequestError: no test, uneven lengths, a field of a wrong type, or two that exclude each other.
     """
 
-    inputs: tuple[str, ...]
+    inputs: tuple[str | StoredInput, ...]
     expected: tuple[str | None, ...]
     checker: str = "lines"
     judge: JudgeProgram | None = None
@@ -164,10 +185,19 @@ class Suite:
             f"{len(self.expected)} outputs",
             f"one for each of the {len(self.inputs)} inputs (null where unknown)",
         )
+        are_texts = all(isinstance(text, str) for text in self.inputs) or not (
+            self.judge or self.call or self.interactor
+        )
+        require(are_texts, "suite.inputs", "a stored input", "texts where a judge, an interactor or a call reads them")
         is_one = self.call is None or self.interactor is None
         require(is_one, "suite.interactor", "a program", "null where tests call a function")
         writes_output = self.judge is None or self.interactor is None or self.interactor.convention == "testlib"
         require(writes_output, "suite.judge", "a program", "null beside an interactor of the kattis convention")
+
+    def text_of(self, test: int) -> str:
+        """Return the input of a test that is a text; empty for a stored one."""
+        text = self.inputs[test]
+        return text if isinstance(text, str) else ""
 
     @functools.cached_property
     def sha256(self) -> str:

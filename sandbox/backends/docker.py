@@ -17,16 +17,17 @@ import uuid
 
 import docker
 
-from sandbox import bundle, host, protocol
+from sandbox import bundle, host, protocol, runner
 from sandbox.backends import syscalls
 from sandbox.backends.local import host_name
 from sandbox.backends.worker import SandboxWorker
 
 IMAGE = "optimrl-sandbox:1"
 LABEL = "optimrl.sandbox"
-# A program may have this much; the container has more, for the runner and the inputs that it holds.
+# A program may have this much; the container has more, for the runner, the inputs that it holds and the copy that a run
+# reads.
 PROGRAM_BYTES = 2 << 30
-MEMORY_BYTES = PROGRAM_BYTES + (512 << 20)
+MEMORY_BYTES = PROGRAM_BYTES + (512 << 20) + protocol.MOST_INPUT_BYTES
 PIDS = 512
 SCRATCH_BYTES = 64 << 20
 # The largest limits that can be given; to ask for more is the caller's mistake. A file of a program lies in its scratch
@@ -106,6 +107,8 @@ class DockerChannel:
             network_mode="none",
             read_only=True,
             tmpfs=WRITABLE,
+            # On the engine's disk; it goes with the container.
+            volumes=[runner.LARGE],
             cap_drop=["ALL"],
             cap_add=CAPABILITIES,
             security_opt=["no-new-privileges", f"seccomp={syscalls.profile()}"],

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from sandbox import protocol, runner
+from sandbox.backends.grouping import HELD_BYTES, bytes_of, file_of, groups_of
 from sandbox.inside import containment, held, languages
 from sandbox.timing import conventions, interactive, restlessness
 
 # How long a runner may take beyond the longest possible run before it counts as lost.
 GRACE_S = 30.0
-# Inputs that a runner keeps at most: half of the file system that a container has for them.
-HELD_BYTES = 128 << 20
 # An abandoned request that does not come to the end of a run by itself within this time is torn off.
 ABANDON_S = 0.5
 # A core is busy with others where programs wait for it more than this share of their time, over so many runs.
@@ -69,6 +68,7 @@ class SandboxWorker:
       run_count: runs answered by the current runner.
       history: probes of its core over the last minute.
       is_layout_fixed: whether programs run at addresses that are not randomised.
+      input_parts: reads a stored input in parts, at least one; None where there are no such inputs.
       conditions: how the runner isolates runs and accounts for processor time; empty before the first program.
     """
 
@@ -84,6 +84,7 @@ class SandboxWorker:
         """
         self._open_judge = open_judge or open_channel
         self._judge: SandboxWorker | None = None
+        self.input_parts: Callable[[protocol.StoredInput], Iterator[bytes]] | None = None
         self.name = name
         self._open_channel = open_channel
         self._channel: Channel | None = None
@@ -206,7 +207,7 @@ class SandboxWorker:
             partner_s = suite.interactor.limits.wall_s
             suite = interactive.packed_suite(suite)
         request["suite"] = suite.sha256
-        for group in _groups(suite, tests):
+        for group in groups_of(suite, tests):
             self._hold(suite, group)
             on_their_way, reports = 0, iter(group)
             try:
@@ -215,6 +216,7 @@ class SandboxWorker:
                         raise RunAbandoned(f"worker {self.name}: nobody waits for this request any more")
                     own = {
                         "test": test,
+                        "file": file_of(suite, test),
                         "limits": protocol.limits_of_run(limits(test)),
                         "patience_s": patience_s(test),
                     }
@@ -292,14 +294,17 @@ class SandboxWorker:
         Where they would not fit beside what it holds, it is told to forget everything first.
         """
         lacking = [test for test in dict.fromkeys(tests) if (suite.sha256, test) not in self._held]
-        lacking_bytes = _bytes_of(suite, lacking)
+        lacking_bytes = bytes_of(suite, lacking)
         if self._held and self._held_bytes + lacking_bytes > HELD_BYTES:
             self._ask({"do": "forget"})
             self._held.clear()
-            lacking, lacking_bytes, self._held_bytes = [*dict.fromkeys(tests)], _bytes_of(suite, tests), 0
-        for test in lacking:
-            self._send({"do": "input", "suite": suite.sha256, "test": test, "text": suite.inputs[test]})
-        refusals = [self._receive("input", timeout_s=GRACE_S).get("error") for _ in lacking]
+            lacking, lacking_bytes, self._held_bytes = [*dict.fromkeys(tests)], bytes_of(suite, tests), 0
+        texts = [test for test in lacking if not file_of(suite, test)]
+        for test in texts:
+            self._send({"do": "input", "suite": suite.sha256, "test": test, "text": suite.text_of(test)})
+        refusals = [self._receive("input", timeout_s=GRACE_S).get("error") for _ in texts]
+        stored = (suite.inputs[test] for test in lacking if test not in texts)
+        refusals += [self._stream(item) for item in stored if not isinstance(item, str)]
         self._held |= {(suite.sha256, test) for test in lacking}
         if reason := next(filter(None, refusals), None):
             self.stop()
@@ -307,6 +312,16 @@ class SandboxWorker:
                 f"suite.inputs: expected inputs that this backend has room for: {reason}"
             )
         self._held_bytes += lacking_bytes
+
+    def _stream(self, stored: protocol.StoredInput) -> str | None:
+        """Send a stored input in parts, so that neither side holds it in memory; return why it was refused."""
+        assert self.input_parts is not None
+        for n, part in enumerate(self.input_parts(stored)):
+            content = base64.b64encode(part).decode()
+            request = {"do": "append", "file": stored.sha256, "content": content, "is_first": n == 0}
+            if error := self._ask(request).get("error"):
+                return error
+        return None
 
     def _report(self, limits: protocol.Limits, *, partner_s: float) -> Mapping[str, object]:
         """Wait for the report of one run, at most as long as it and its partner can last, and a grace."""
@@ -358,23 +373,3 @@ class SandboxWorker:
         except OSError as error:
             self.stop()
             raise WorkerLost(f"worker {self.name} was lost during {what!r}: {error}") from error
-
-
-def _groups(suite: protocol.Suite, tests: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the tests in order, split where the inputs of a group would not fit into a runner together."""
-    group, held, held_bytes = [], set(), 0
-    for test in tests:
-        size = 0 if test in held else _bytes_of(suite, [test])
-        if group and held_bytes + size > HELD_BYTES:
-            yield group
-            group, held, held_bytes, size = [], set(), 0, _bytes_of(suite, [test])
-        group.append(test)
-        held.add(test)
-        held_bytes += size
-    if group:
-        yield group
-
-
-def _bytes_of(suite: protocol.Suite, tests: Sequence[int]) -> int:
-    """Return how many bytes the inputs of these tests take, each counted once."""
-    return sum(len(suite.inputs[test].encode("utf-8", "surrogatepass")) for test in set(tests))

@@ -9,7 +9,7 @@ import dataclasses
 import threading
 
 from sandbox.messages import require
-from sandbox.protocol import RunRequest, Suite
+from sandbox.protocol import MOST_INPUT_BYTES, RunRequest, Suite
 from sandbox.service.pool import PoolFull
 
 MEBIBYTE = 1 << 20
@@ -25,6 +25,7 @@ class Bounds:
 
     Attributes:
       body_bytes: largest body of a request.
+      input_bytes: largest input that is uploaded as a file.
       request_executions: executions (tests times repeats) of one request.
       request_seconds: seconds that one request may take if every execution reaches its limit.
       client_body_bytes: bodies of one client that are being received or read, together.
@@ -35,6 +36,7 @@ class Bounds:
     """
 
     body_bytes: int = 64 * MEBIBYTE
+    input_bytes: int = MOST_INPUT_BYTES
     request_executions: int = 100_000
     request_seconds: float = 200_000.0
     client_body_bytes: int = 256 * MEBIBYTE

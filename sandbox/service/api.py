@@ -218,6 +218,11 @@ def _routes(service: Service) -> fastapi.APIRouter:
         """Make a suite known and answer with its content address, for callers that do not compute it themselves."""
         return {"suite_sha256": workers.upload(await _read(request, lambda value: from_dict(Suite, value)))}
 
+    @router.put("/inputs/{sha256}", status_code=204)
+    async def upload_input(sha256: str, request: fastapi.Request) -> None:
+        """Store the body as an input under its content address; suites name it by `{"sha256", "size_bytes"}`."""
+        await workers.input_files.receive(sha256, request.stream())
+
     @router.post("/runs", response_model=RunResult, openapi_extra=_body(RunRequest))
     async def run(request: fastapi.Request) -> fastapi.Response:
         """Run a program on the tests of a suite and answer when all have run.

@@ -16,6 +16,8 @@ from sandbox.service.admission import Admission, ClientFull
 RETRY_AFTER_S = 1
 # Answers to the question whether this process is alive; whoever asks that has no token.
 OPEN_PATH = "/healthz"
+# Bodies of these paths go to disk as they come.
+INPUT_PATH = "/v1/inputs/"
 # Slower than this, on the whole, no body may come.
 LEAST_BYTES_PER_S = 64 << 10
 
@@ -56,7 +58,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        if refusal := self._refusal(headers):
+        if refusal := self._refusal(headers, scope["path"]):
             await refusal(scope, receive, send)
             return
         client, size = client_of(scope), int(headers.get(b"content-length", b"0"))
@@ -73,14 +75,15 @@ class Gate:
         finally:
             self._admission.drop_body(client, size)
 
-    def _refusal(self, headers: dict[bytes, bytes]) -> responses.JSONResponse | None:
+    def _refusal(self, headers: dict[bytes, bytes], path: str) -> responses.JSONResponse | None:
         """Return why a request is refused by its head alone; None where it is not."""
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         if self._token and not (scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)):
             return problem(401, "expected the token of this service")
         if b"transfer-encoding" in headers:
             return problem(411, "expected a Content-Length header")
-        most = self._admission.bounds.body_bytes
+        bounds = self._admission.bounds
+        most = bounds.input_bytes if path.startswith(INPUT_PATH) else bounds.body_bytes
         size = int(headers.get(b"content-length", b"0"))
         return problem(413, f"body of {size} bytes: expected at most {most}") if size > most else None
 

@@ -9,14 +9,16 @@ import collections
 import concurrent.futures
 import dataclasses
 import logging
+import pathlib
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from sandbox.backends.worker import RunAbandoned, SandboxWorker, WorkerAbsent, WorkerLost
 from sandbox.inside.languages import LANGUAGES
-from sandbox.protocol import Limits, RunRequest, RunResult, Suite, TestResult, Verdict, require
+from sandbox.protocol import Limits, RunRequest, RunResult, StoredInput, Suite, TestResult, Verdict, require
 from sandbox.service import health
+from sandbox.service.input_files import InputFiles, parts_of
 from sandbox.service.suites import Suites
 from sandbox.timing import checkers, estimate, measurement
 
@@ -43,11 +45,13 @@ class PoolSettings:
       recycle_after: runs of a worker before it is replaced.
       queue_limit: requests that wait or run at the same time.
       suite_characters: characters of all suites together; the oldest make room.
+      input_bytes: the same for inputs that are files.
     """
 
     recycle_after: int = 20_000
     queue_limit: int = 1_000_000
     suite_characters: int = 1 << 40
+    input_bytes: int = 8 << 30
 
 
 class _Job:
@@ -74,6 +78,7 @@ class Pool:
       counts: events since the start: `requests`, `runs`, `unsettled`, `refused`, `cancelled`, `lost_workers`,
         `recycled_workers` and `quarantined_workers`; `queued` is the number of requests that wait or run now.
       windows: the same requests in windows.
+      input_files: inputs that were uploaded as files.
     """
 
     def __init__(
@@ -95,7 +100,9 @@ class Pool:
         self._is_closing = threading.Event()
         self._jobs: dict[concurrent.futures.Future[RunResult], _Job] = {}
         self._idle: queue.SimpleQueue[SandboxWorker] = queue.SimpleQueue()
+        self.input_files = InputFiles(most_bytes=self._settings.input_bytes)
         for worker in self.workers:
+            worker.input_parts = lambda stored: parts_of(self.input_files.path_of(stored))
             self._idle.put(worker)
         self._threads = concurrent.futures.ThreadPoolExecutor(len(self.workers), thread_name_prefix="sandbox")
 
@@ -104,7 +111,12 @@ class Pool:
         checkers.checker_named(suite.checker)
         for program in filter(None, (suite.judge, suite.interactor)):
             self._require_runnable(program.language, program.limits, path=f"{program.FIELD}.")
+        self.input_files.require_all(suite)
         return self._suites.put(suite)
+
+    def upload_input(self, path: str | pathlib.Path) -> StoredInput:
+        """Hold a copy of a file as an input; the oldest ones are dropped to stay within the pool's bound."""
+        return self.input_files.put(path)
 
     def suite_of(self, request: RunRequest) -> Suite:
         """Return the suite of a request; raise InvalidRequestError, naming the field, if it cannot run here."""
@@ -194,6 +206,7 @@ class Pool:
         self._threads.shutdown(wait=True)
         for worker in self.workers:
             worker.stop()
+        self.input_files.close()
 
     def _dequeue(self, future: concurrent.futures.Future[RunResult]) -> None:
         with self._lock:

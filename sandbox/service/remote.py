@@ -15,14 +15,25 @@ import pathlib
 import random
 import ssl
 import threading
+import typing
 import uuid
 from collections.abc import Collection, Sequence
 
 import httpx
 
 from sandbox import protocol
-from sandbox.protocol import TOKEN_VARIABLE, InvalidRequestError, RunRequest, RunResult, Suite, TestResult, Verdict
+from sandbox.protocol import (
+    TOKEN_VARIABLE,
+    InvalidRequestError,
+    RunRequest,
+    RunResult,
+    StoredInput,
+    Suite,
+    TestResult,
+    Verdict,
+)
 from sandbox.service import fallback, health, pool
+from sandbox.service.input_files import stored_input
 from sandbox.service.suites import Suites
 
 _LOG = logging.getLogger(__name__)
@@ -99,6 +110,7 @@ class Remote:
         self._servers = [
             httpx.Client(base_url=url, headers=headers, limits=limits, trust_env=False, verify=verify) for url in urls
         ]
+        self._input_paths: dict[str, pathlib.Path] = {}
         self._turn = itertools.cycle(self._servers)
         self._policy = policy
         self._degraded: set[httpx.Client] = set()
@@ -123,6 +135,13 @@ class Remote:
     def upload(self, suite: Suite) -> str:
         """Hold a suite and return its hash; a server gets it when it first says that it does not know it."""
         return self._suites.put(suite)
+
+    def upload_input(self, path: str | pathlib.Path) -> StoredInput:
+        """Remember a file as an input; a server gets it when it first says that it does not know it."""
+        stored = stored_input(path)
+        with self._lock:
+            self._input_paths[stored.sha256] = pathlib.Path(path)
+        return stored
 
     def suite_of(self, request: RunRequest) -> Suite:
         """Return the suite of a request; raise InvalidRequestError if it is not held or lacks a test."""
@@ -253,8 +272,7 @@ class Remote:
             try:
                 response = server.request(method, path, content=body, timeout=timeout_s, headers=headers)
                 if response.status_code == 404 and suite is not None:
-                    content = protocol.to_json(suite)
-                    server.put(f"/v1/suites/{suite.sha256}", content=content, timeout=timeout_s).raise_for_status()
+                    self._give(server, suite, timeout_s=timeout_s)
                     response = server.request(method, path, content=body, timeout=timeout_s, headers=headers)
                 if response.is_success:
                     return server, response
@@ -274,6 +292,28 @@ class Remote:
             waited_s += pause_s
         raise Unanswered(reason)
 
+    def _give(self, server: httpx.Client, suite: Suite, *, timeout_s: float) -> None:
+        """Send a suite to a server, and before it the files that it names, where the server lacks them.
+
+        Raises:
+          httpx.HTTPStatusError: the server refuses it.
+          InvalidRequestError: one of its files was never given to this client.
+        """
+        content, path = protocol.to_json(suite), f"/v1/suites/{suite.sha256}"
+        response = server.put(path, content=content, timeout=timeout_s)
+        if response.status_code == 404:
+            for stored in suite.inputs:
+                if isinstance(stored, StoredInput):
+                    with open(self._path_of(stored), "rb") as file:
+                        server.put(f"/v1/inputs/{stored.sha256}", content=file, timeout=timeout_s).raise_for_status()
+            response = server.put(path, content=content, timeout=timeout_s)
+        response.raise_for_status()
+
+    def _path_of(self, stored: StoredInput) -> pathlib.Path:
+        path = self._input_paths.get(stored.sha256)
+        protocol.require(path is not None, "suite.inputs", stored.sha256, "a file given to upload_input")
+        return typing.cast(pathlib.Path, path)
+
     def _next(self, avoided: Collection[httpx.Client]) -> httpx.Client:
         with self._lock:
             turns = [next(self._turn) for _ in self._servers] if avoided else [next(self._turn)]
@@ -289,6 +329,9 @@ class Remote:
         except OSError as error:
             _LOG.warning("no fallback on this machine: %s", error)
             return {}
+        for stored in suite.inputs:
+            if isinstance(stored, StoredInput):
+                local.upload_input(self._path_of(stored))
         local.upload(suite)
         answer = local.submit(_verdicts_only(request, tests)).result()
         return {item.test: item for item in answer.results}

@@ -55,4 +55,6 @@ class Suites:
 
 
 def _size(suite: Suite) -> int:
-    return sum(map(len, suite.inputs)) + sum(len(text or "") for text in suite.expected)
+    return sum(len(suite.text_of(test)) for test in range(len(suite.inputs))) + sum(
+        len(text or "") for text in suite.expected
+    )

@@ -22,8 +22,8 @@ def conversation_of(interactor: Interactor) -> dict[str, object]:
 
 def packed_suite(suite: Suite) -> Suite:
     """Return the suite whose inputs are what the interactor reads: input and answer of each test."""
-    pairs = zip(suite.inputs, suite.expected, strict=True)
-    inputs = tuple(conventions.packed(text, "", answer or "") for text, answer in pairs)
+    answers = enumerate(suite.expected)
+    inputs = tuple(conventions.packed(suite.text_of(test), "", answer or "") for test, answer in answers)
     return dataclasses.replace(suite, inputs=inputs, expected=(None,) * len(inputs), judge=None)
 
 

@@ -58,4 +58,4 @@ def _judged(worker: OutputJudge, suite: Suite, test: int, output: bytes, judge: 
     if text is None:
         return Judgement(Verdict.WRONG_OUTPUT, "the output is not UTF-8")
     answer = suite.expected[test] or ""
-    return read_judge(worker.judge(judge, input_text=suite.inputs[test], output=text, answer=answer), judge, test)
+    return read_judge(worker.judge(judge, input_text=suite.text_of(test), output=text, answer=answer), judge, test)

@@ -1,0 +1,113 @@
+"""Inputs that are files: streamed from client to server to container, read by programs, bounded on the way."""
+
+import hashlib
+import pathlib
+import resource
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from sandbox import client
+from sandbox.protocol import Call, InvalidRequestError, RunRequest, StoredInput, Suite, Verdict
+from sandbox.service.admission import Bounds
+from sandbox.service.input_files import InputFiles
+from sandbox.service.suites import UnknownSuite
+from tests.sandbox import servers
+from tests.sandbox.engine import require_docker
+
+MEBIBYTE = 1 << 20
+SIZE_BYTES = 32 * MEBIBYTE
+BOUNDS = Bounds(body_bytes=8 * MEBIBYTE)
+DIGEST = "import hashlib, sys\nprint(hashlib.file_digest(sys.stdin.buffer, 'sha256').hexdigest())"
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A file larger than one message of the services here may be, and its digest."""
+    path, block = tmp_path / "input", bytes(range(256)) * 4096
+    with path.open("wb") as file:
+        for _ in range(SIZE_BYTES // len(block)):
+            file.write(block)
+    return path, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("place", ["local", pytest.param("docker", marks=pytest.mark.docker), "server"])
+def test_a_program_reads_a_file_of_any_bytes_in_every_place(place, large):
+    path, digest = large
+    if place == "docker":
+        require_docker()
+    with (
+        servers.serving(bounds=BOUNDS) as (url, _),
+        client.connect(url if place == "server" else place, workers=1) as connected,
+    ):
+        stored = connected.upload_input(path)
+        assert stored == StoredInput(digest, SIZE_BYTES)
+        suite = connected.upload(Suite((stored, "", stored), (digest, hashlib.sha256(b"").hexdigest(), digest)))
+        results = connected.run(RunRequest(DIGEST, suite, repeats=2)).results
+        assert [result.verdict for result in results] == [Verdict.SUCCESS] * 3, results
+
+
+SEND = """
+import resource, sys
+from sandbox import client
+with client.connect(sys.argv[1], workers=1) as connected:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    from sandbox.protocol import RunRequest, Suite, StoredInput
+    suite = connected.upload(Suite((connected.upload_input(sys.argv[2]),), (None,)))
+    connected.run(RunRequest("", suite))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_neither_side_holds_a_file_in_memory(large):
+    path, _ = large
+    with servers.serving(bounds=BOUNDS) as (url, _):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        sent = subprocess.run([sys.executable, "-c", SEND, url, str(path)], capture_output=True, text=True, check=True)
+        # In KiB: far less than the 32 MiB of the file, on the client's side and on the server's, which is this process.
+        assert int(sent.stdout) < 20 * 1024
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 * 1024
+
+
+def test_what_a_server_refuses_is_said_in_one_line(large):
+    path, digest = large
+    with servers.serving(bounds=Bounds(input_bytes=MEBIBYTE)) as (url, _):
+        with path.open("rb") as file:
+            answer = httpx.put(f"{url}/v1/inputs/{digest}", content=file)
+        assert answer.status_code == 413
+        assert answer.json()["detail"] == f"body of {SIZE_BYTES} bytes: expected at most {MEBIBYTE}"
+        wrong = httpx.put(f"{url}/v1/inputs/{'0' * 64}", content=b"abc")
+        assert wrong.status_code == 422
+        assert "the digest of what was sent" in wrong.json()["detail"]
+        named = {"inputs": [{"sha256": "0" * 64, "size_bytes": 3}], "expected": [None]}
+        unknown = httpx.post(f"{url}/v1/suites", json=named)
+        assert unknown.status_code == 404
+        assert "upload it first" in unknown.json()["detail"]
+
+
+def test_the_oldest_files_make_room_and_uploading_again_keeps_one(tmp_path):
+    files, stored = InputFiles(most_bytes=25), []
+    for n in range(3):
+        (tmp_path / str(n)).write_bytes(b"%d" % n * 10)
+        stored.append(files.put(tmp_path / str(n)))
+        files.put(tmp_path / "0")
+    with pytest.raises(UnknownSuite):
+        files.path_of(stored[1])
+    assert [pathlib.Path(files.path_of(one)).read_text() for one in stored[::2]] == ["0" * 10, "2" * 10]
+    files.close()
+
+
+def test_mistakes_are_named(tmp_path):
+    with pytest.raises(InvalidRequestError, match=r"suite\.inputs\.size_bytes = .*: expected a whole number in \[0, 5"):
+        StoredInput("0" * 64, 1 << 40)
+    with pytest.raises(InvalidRequestError, match=r"suite\.inputs = 'a stored input': expected texts"):
+        Suite((StoredInput("0" * 64, 1),), ("1",), call=Call("f"))
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate((512 << 20) + 1)
+    with (
+        client.connect("local", workers=1) as connected,
+        pytest.raises(InvalidRequestError, match=r"input = '536870913 bytes': expected at most 536870912 bytes"),
+    ):
+        connected.upload_input(tmp_path / "sparse")
