@@ -52,6 +52,14 @@ STATUS_OF_VERDICT: dict[str, Status] = {
 }
 
 
+class Difficulty(enum.IntEnum):
+    """How hard a benchmark calls a problem, as datasets store it; a larger number is harder, 0 is not known."""
+
+    EASY = 1
+    MEDIUM = 2
+    HARD = 3
+
+
 class TestKind(enum.IntEnum):
     """Where a test comes from: T_0 (original), T_+ (added correctness tests) or T^O (optimization), App. D notation."""
 

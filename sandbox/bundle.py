@@ -8,6 +8,7 @@ import ast
 import functools
 import io
 import pathlib
+import threading
 import tokenize
 
 FOLDER = pathlib.Path(__file__).parent
@@ -51,6 +52,8 @@ if program is not None:
 """
 
 
+_BUILDING = threading.Lock()
+
 # Like -I, these keep out the user's packages and the current directory, but they heed the environment, which we set.
 FLAGS = ("-s", "-P")
 # With random hashes the same program takes 4 % more or less from one interpreter to the next, depending on which of its
@@ -73,13 +76,19 @@ def command(python: str, *arguments: str) -> list[str]:
     return [python, *FLAGS, "-c", text(), *arguments]
 
 
-@functools.cache
 def text() -> str:
     """Return the program text: all MODULES as string literals, and a loader that leaves no trace in `sys.modules`.
 
     It is a single argument of a command, of which Linux takes at most 128 KiB (MAX_ARG_STRLEN): docstrings and comments
-    stay behind. Lines keep their numbers.
+    stay behind. Lines keep their numbers. Workers may ask for it from several threads.
     """
+    # One at a time: Python 3.11 can end in a SystemError where two threads parse at once.
+    with _BUILDING:
+        return _program_text()
+
+
+@functools.cache
+def _program_text() -> str:
     sources = {f"sandbox.{name}": _bare((FOLDER / f"{name.replace('.', '/')}.py").read_text()) for name in MODULES}
     return _LOADER.format(sources=sources)
 

@@ -5,7 +5,8 @@
     tests       list of {input, output, [origin]}: the original tests
     [solutions] list of {program, label, [id], [speed_class], [language]}; label is "correct" or "incorrect"
     [source, category, group]       text; duplicates share a group and stay in one split
-    [difficulty, rating]            whole numbers
+    [difficulty]                    a whole number, or easy, medium or hard
+    [rating]                        whole number
     [time_limit_s, memory_limit_bytes]
     [checker]   name of a comparison, or a program that judges: {program, [language, convention, arguments, files]},
                 or {interactor, [judge]} with two such programs
@@ -25,6 +26,7 @@ from beam_pipelines.sources.own_checkers import parse_programs
 from beam_pipelines.sources.reading import (
     BrokenRecordError,
     ReadSource,
+    difficulty_field,
     optional_field,
     own_checker,
     read_row_source,
@@ -60,7 +62,7 @@ def parse_object(name: str, value: Mapping[str, object], options: BuildOptions) 
         source=optional_field(value, "source", str, "jsonl"),
         category=optional_field(value, "category", str, ""),
         statement=required_field(value, "statement", str),
-        difficulty=optional_field(value, "difficulty", int, 0),
+        difficulty=difficulty_field(value, "difficulty"),
         rating=optional_field(value, "rating", int, 0),
         time_limit_s=float(optional_field(value, "time_limit_s", (int, float), 2.0)),
         memory_limit_bytes=optional_field(value, "memory_limit_bytes", int, 256 << 20),

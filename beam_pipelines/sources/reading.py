@@ -21,6 +21,7 @@ from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import KEPT, REJECTED, Problem, Rejection
 from beam_pipelines.sources import own_checkers
 from beam_pipelines.sources.row_files import DamagedRow, RowBlock, find_row_files, make_blocks, read_block
+from optimrl_jax.arrays import Difficulty
 from sandbox.protocol import JudgeProgram, ProblemPrograms, to_json
 
 # Marks and carriage returns belong to files, not to texts: they go before anything runs or is compared.
@@ -336,6 +337,22 @@ def texts_field(value: object, field: str) -> list[str]:
         if not isinstance(item, str):
             raise BrokenRecordError(f"{field}[{index}] = {str(item)[:40]!r}: expected str, got {type(item).__name__}")
     return items
+
+
+def difficulty_field(value: object, field: str) -> int:
+    """Return how hard a problem is: the whole number that stands there, or that of easy, medium or hard.
+
+    Args:
+      value: a parsed object.
+      field: name of the field; absent, null or empty for 0, not known.
+
+    Raises:
+      BrokenRecordError: the field holds neither.
+    """
+    found = optional_field(value, field, (int, str), 0)
+    if isinstance(found, str) and found and found.upper() not in Difficulty.__members__:
+        raise BrokenRecordError(f"{field} = {found[:40]!r}: expected a whole number, easy, medium or hard")
+    return found if isinstance(found, int) else int(Difficulty[found.upper()]) if found else 0
 
 
 def tags_field(value: object, field: str) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def difficulty(study: Study) -> Section:
         "Difficulty",
         "Is speed learned on easy problems alone? Bands are the difficulties that the dataset states.",
         [TableOf("difficulty", caption, rows)],
-        [_difficulty_bars(study, bands), _radar(study, bands)],
+        [_difficulty_bars(study, bands), *([_radar(study, bands)] if len(bands) > 1 else [])],
     )
 
 

@@ -11,11 +11,10 @@ import typing
 
 import numpy as np
 
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.arrays import Difficulty, TestKind
 from optimrl_jax.data.dataset import ProblemRecord
 from optimrl_jax.jobs.errors import UserError
 
-DIFFICULTIES = {"easy": 1, "medium": 2, "hard": 3}
 MEMORY_BYTES = 1 << 30
 
 
@@ -57,7 +56,7 @@ def _record_of(row: dict[str, typing.Any]) -> ProblemRecord:
         source=str(row.get("source", "benchmark")),
         category=str(row.get("category", "")),
         statement=str(row["statement"]),
-        difficulty=DIFFICULTIES[difficulty] if isinstance(difficulty, str) else int(difficulty),
+        difficulty=Difficulty[difficulty.upper()] if isinstance(difficulty, str) else int(difficulty),
         rating=int(row.get("rating", 0)),
         time_limit_s=float(row.get("time_limit_s", 0.0)),
         memory_limit_bytes=int(row.get("memory_limit_bytes", MEMORY_BYTES)),

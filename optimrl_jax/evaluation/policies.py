@@ -17,6 +17,7 @@ from optimrl_jax.evaluation import records
 from optimrl_jax.evaluation.endpoint import PolicyEndpoint, Question
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.rollout.actor import SampledProgram, Sampler
 from optimrl_jax.settings import Settings
@@ -111,7 +112,8 @@ def _from_server(
         for number in range(n)
     ]
     try:
-        found = endpoint.ask(questions)
+        with JobProgress("answers", len(questions)) as progress:
+            found = endpoint.ask(questions, on_answer=progress.advance_to)
     finally:
         endpoint.close()
     programs = [SampledProgram(program_of(answer.text), answer.tokens, answer.is_cut) for answer in found]

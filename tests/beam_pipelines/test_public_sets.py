@@ -96,6 +96,7 @@ def test_a_row_of_taco_that_does_not_fit_is_rejected_with_a_reason(tmp_path, cha
 def test_a_row_of_live_code_bench_becomes_statement_and_tests(tmp_path):
     problem = read_one(tmp_path, "live_code_bench", LIVE)
     assert (problem.id, problem.category, problem.solutions) == ("live_code_bench/abc_1", "easy", ())
+    assert problem.difficulty == 1
     assert [(test.input, test.output, test.origin) for test in problem.tests] == [
         ("1\n", "2\n", "public"),
         ("5\n", "10\n", "private"),

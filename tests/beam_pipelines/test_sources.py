@@ -31,6 +31,12 @@ def read_line(tmp_path, line):
     return record
 
 
+@pytest.mark.parametrize(("written", "stored"), [("easy", 1), ("Medium", 2), ("HARD", 3), (1500, 1500), ("", 0)])
+def test_a_difficulty_may_have_a_name(tmp_path, written, stored):
+    line = planted.as_object(planted.problem()) | {"difficulty": written}
+    assert read_line(tmp_path, line).difficulty == stored
+
+
 def test_a_json_line_becomes_the_problem_it_describes(tmp_path):
     problem = planted.problem()
     assert read_line(tmp_path, planted.as_object(problem)) == problem
@@ -48,6 +54,7 @@ def test_a_json_line_becomes_the_problem_it_describes(tmp_path):
         ),
         ({"rating": "high"}, "rating = 'high': expected int, got str"),
         ({"rating": True}, "rating = 'True': expected int, got bool"),
+        ({"difficulty": "tricky"}, "difficulty = 'tricky': expected a whole number, easy, medium or hard"),
         ({"tests": [{"input": "1", "output": None}]}, "output = 'None': expected str, got NoneType"),
     ],
 )

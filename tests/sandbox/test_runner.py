@@ -1,7 +1,10 @@
 """The runner outside a container: what it must never do there."""
 
+import concurrent.futures
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -11,6 +14,24 @@ from sandbox import bundle, runner
 def test_a_runner_that_empties_shared_directories_starts_nowhere_but_in_a_container(tmp_path):
     with pytest.raises(SystemExit, match="first process of a container"):
         runner.Runner(str(tmp_path), uid=20_000)
+
+
+def test_workers_that_start_at_once_share_one_building_of_the_bundle(monkeypatch):
+    built, busy = [], threading.Lock()
+
+    def bare(source):
+        assert busy.acquire(blocking=False), "two threads parse at once"
+        time.sleep(0.001)
+        built.append(source)
+        busy.release()
+        return source
+
+    monkeypatch.setattr(bundle, "_bare", bare)
+    bundle._program_text.cache_clear()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        texts = set(pool.map(lambda _: bundle.text(), range(8)))
+    bundle._program_text.cache_clear()
+    assert (len(texts), len(built)) == (1, len(bundle.MODULES))
 
 
 def test_the_bundle_refuses_as_well(tmp_path):

@@ -5,7 +5,9 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+from beam_pipelines import build_dataset
 from optimrl_jax import analyze, evaluate
+from optimrl_jax.evaluation.held_out.problems import load_held_out
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.command_line import Job
 from optimrl_jax.settings import Settings
@@ -68,4 +70,20 @@ def test_the_page_has_difficulty_win_rates_and_limits_and_says_what_needs_refere
     limits = rows("time_limits")
     assert limits[1]["10_s"] == 100.0
     page = (workdir / "page" / "index.html").read_text()
-    assert page.count("needs problems with references") == 9
+    assert page.count("needs problems with references") == 10
+
+
+def test_the_pipeline_keeps_the_same_problems_in_a_dataset_of_tests_alone(tmp_path):
+    write_benchmark(tmp_path / "lcb.jsonl")
+    dataset = tmp_path / "dataset"
+    flags = ["--source=jsonl", f"--input={tmp_path / 'lcb.jsonl'}", "--tests_only", f"--output={dataset}"]
+    build_dataset.main(flags)
+    settings = [{"evaluation": {"benchmark": str(tmp_path / "lcb.jsonl")}}]
+    settings.append({"data": {"directory": str(dataset), "test_split": "evaluation"}})
+    plain, built = (load_held_out(freeze(Settings, values)) for values in settings)
+    kept = ("id", "statement", "difficulty", "test_input", "test_output", "reference_program")
+    assert sorted(problem.id for problem in built) == sorted(f"lcb/{factor}" for factor in FACTORS)
+    for problem in plain:
+        (twin,) = (other for other in built if other.id == problem.id)
+        assert [getattr(problem, name) for name in kept] == [getattr(twin, name) for name in kept]
+        assert twin.duration_s.shape == problem.duration_s.shape == (2, 0)
