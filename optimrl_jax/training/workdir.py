@@ -29,6 +29,7 @@ CHECKPOINT_FOLDER = "checkpoints"
 FREE = (
     "sft.steps", "sft.checkpoint_every", "sft.most_skipped", "sft.init_from",
     "grpo.steps", "grpo.checkpoint_every", "grpo.most_skipped", "grpo.keeps_rollouts", "grpo.init_from",
+    "grpo.most_groups",
     "sandbox.address", "sandbox.workers", "sandbox.store", "sandbox.reuse", "sandbox.fallback_",
     "compute.remat", "compute.unroll", "compute.attention", "compute.logits_chunk",
     "data.directory", "data.slots", "data.micro_rows",
