@@ -46,7 +46,8 @@ def print_roofline(found: Mapping[str, float], settings: Settings) -> None:
     """Print the shortest time that an update could take, and the share of the peak that this leaves."""
     bounds = {name: found[name] for name in ("compute_s", "memory_s", "link_s")}
     if bound_s := max(bounds.values()):
-        parts = ", ".join(f"{name.removesuffix('_s')} {seconds:.3g} s" for name, seconds in bounds.items())
+        # Without the compiler nobody has counted bytes of memory and links.
+        parts = ", ".join(f"{name.removesuffix('_s')} {seconds:.3g} s" for name, seconds in bounds.items() if seconds)
         print(
             f"an update takes at least {bound_s:.3g} s on {settings.device.target}: {parts}; "
             f"MFU at most {found['roofline_mfu']:.0%}"
