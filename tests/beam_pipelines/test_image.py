@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import re
+import tomllib
 
 import pytest
 
@@ -17,11 +18,34 @@ IMAGES = ROOT / "beam_pipelines" / "image"
 DOCKERFILE = (IMAGES / "Dockerfile").read_text()
 
 
-@pytest.mark.parametrize("name", ["Dockerfile", "launcher.Dockerfile"])
-def test_an_image_copies_what_is_there(name):
-    for line in re.findall(r"^COPY (?!--from)(.*)$", (IMAGES / name).read_text(), re.MULTILINE):
-        *sources, _ = line.split()
-        assert all((ROOT / source).exists() for source in sources), line
+BUILT = [
+    "beam_pipelines/image/Dockerfile",
+    "beam_pipelines/image/launcher.Dockerfile",
+    "docs/deploy/train.Dockerfile",
+    "sandbox/image/server.Dockerfile",
+]
+
+
+def copied(name):
+    """What an image takes from the checkout."""
+    lines = re.findall(r"^COPY (?!--from)(.*)$", (ROOT / name).read_text(), re.MULTILINE)
+    return [source for line in lines for source in line.split()[:-1]]
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_an_image_copies_what_is_there_and_sent_to_the_engine(name):
+    sent = re.findall(r"^!(.*)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
+    assert copied(name)
+    for source in copied(name):
+        assert (ROOT / source).exists()
+        assert source.partition("/")[0] in sent
+
+
+@pytest.mark.parametrize("name", [BUILT[0], BUILT[2]])
+def test_an_image_that_installs_the_package_has_the_files_that_its_build_reads(name):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    read = {"pyproject.toml", "setup.py", project["readme"], *project["license-files"], "requirements.lock"}
+    assert read <= {*copied(name)}
 
 
 def test_the_harness_has_the_version_of_the_lock():
