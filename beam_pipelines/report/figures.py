@@ -1,10 +1,13 @@
 """Edge: draws the figures of a dataset's inspection as PNG files."""
 
+import collections
 import pathlib
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib import ticker
 from matplotlib.figure import Figure
 
 from beam_pipelines.report import campaign_tables, dataset_statistics, tail_tables
@@ -41,14 +44,18 @@ def draw_profiles(examples: Sequence[dataset_statistics.Example], path: pathlib.
     ranked = sorted(examples, key=lambda example: -float(example["robust_cv"]))
     cases = ranked[:CASES] + ranked[-CASES:] if len(ranked) >= 2 * CASES else ranked
     figure = Figure(figsize=(2.6 * len(cases), 2.8))
-    all_axes = figure.subplots(1, len(cases), squeeze=False)
+    all_axes = figure.subplots(1, len(cases), squeeze=False, sharey=True)
     for axes, example in zip(all_axes[0], cases, strict=True):
         for kind in KINDS:
             seconds = np.sort(dataset_statistics.mean_seconds(example)[dataset_statistics.CATEGORIES[kind](example)])
             axes.plot(np.linspace(0, 1, len(seconds)), 1000 * seconds, marker=".", label=kind)
         name = example["id"].decode().rpartition("/")[2]
-        axes.set_title(f"{name[:22]}\nrobust CV {float(example['robust_cv']):.2f}", fontsize=8)
+        title = textwrap.fill(name.replace("_", " "), 28)
+        axes.set_title(f"{title}\nrobust CV {float(example['robust_cv']):.2f}", fontsize=8)
         axes.set(xlabel="tests, fastest first", yscale="log")
+        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+        axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     all_axes[0][0].set_ylabel("mean duration, ms")
     all_axes[0][0].legend(fontsize=7)
     _saved(figure, path)
@@ -64,11 +71,14 @@ def draw_pass_rates(traces: Sequence[Mapping[str, float]], path: pathlib.Path) -
     figure = Figure(figsize=(8, 4))
     both = figure.subplots(1, 2)
     for axes, label in zip(both, ("correct", "incorrect"), strict=True):
-        before = [100 * trace[f"{label}_pass_rate_before"] for trace in traces]
-        after = [100 * trace[f"{label}_pass_rate_generated"] for trace in traces]
+        names = (f"{label}_pass_rate_before", f"{label}_pass_rate_generated")
+        # Many problems share a spot: its area says how many.
+        spots = collections.Counter(tuple(100 * trace[name] for name in names) for trace in traces)
         axes.plot([0, 100], [0, 100], color="0.7", linewidth=1)
-        axes.scatter(before, after, s=12, alpha=0.6)
-        axes.set(title=f"{label} solutions", xlabel="pass original tests, %", ylabel="pass generated tests too, %")
+        axes.scatter(*zip(*spots, strict=True), s=[10 + 2 * count for count in spots.values()], alpha=0.6)
+        most = max(spots.values())
+        axes.set(title=f"{label} solutions: {len(traces)} problems,\narea by number, largest spot {most}")
+        axes.set(xlabel="pass original tests, %", ylabel="pass generated tests too, %")
     _saved(figure, path)
 
 
@@ -81,7 +91,8 @@ def draw_reference_percentiles(percent: Sequence[float], path: pathlib.Path) -> 
     """
     figure = Figure(figsize=(6, 3))
     axes = figure.subplots()
-    axes.hist(percent, bins=20, range=(0, 100))
+    # As many bars as most leaderboards have places, so that none is empty by arithmetic.
+    axes.hist(percent, bins=10, range=(0, 100), edgecolor="white")
     axes.set(xlabel="percentile of a reference, 0 fastest", ylabel="references")
     _saved(figure, path)
 
