@@ -164,7 +164,7 @@ def pass_table(scores: Mapping[str, Scores], gains: Mapping[str, Scores], *, tit
 
 def print_table(table: Table) -> None:
     """Print a table at a width that also fits a log file."""
-    Console(width=110).print(table)
+    Console(width=120).print(table)
 
 
 def _cell(value: Mapping[str, float], *, is_gain: bool) -> str:
