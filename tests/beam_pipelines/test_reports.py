@@ -8,7 +8,7 @@ import yaml
 from beam_pipelines import pipeline
 from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Rejection, StageCount
-from beam_pipelines.report import card, costs, stage_table
+from beam_pipelines.report import card, console, costs, stage_table
 
 
 def test_a_stage_keeps_what_it_was_given_less_what_it_rejected():
@@ -17,6 +17,12 @@ def test_a_stage_keeps_what_it_was_given_less_what_it_rejected():
     rows = stage_table.stage_rows(["read", "labels", "time"], rejections, kept=4)
     assert [(row.stage, row.kept, row.rejected) for row in rows] == [("read", 8, 1), ("labels", 8, 0), ("time", 4, 4)]
     assert rows[2].reasons == {"slow": 3, "other": 1}
+
+
+@pytest.mark.parametrize("has_paper", [True, False])
+def test_counts_of_the_paper_stand_beside_its_own_source_alone(has_paper, capsys):
+    console.print_stage_table(stage_table.stage_rows(["read", "labels"], [], kept=3), has_paper=has_paper)
+    assert ("paper kept" in " ".join(capsys.readouterr().out.split())) == has_paper
 
 
 def test_costs_add_up_over_stages_and_kinds_of_tests():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.protocol import InvalidRequestError
+from sandbox.protocol import InvalidRequestError, Suite
 from sandbox.timing import checkers
 
 CASES = [
@@ -71,3 +71,7 @@ def test_checkers_agree_where_they_say(name, expected, produced, agrees):
 def test_an_unknown_checker_is_named(name):
     with pytest.raises(InvalidRequestError, match=r"suite\.checker"):
         checkers.checker_named(name)
+
+
+def test_a_suite_takes_any_sequence_of_texts():
+    assert Suite(inputs=["3"], expected=["6"]) == Suite(inputs=("3",), expected=("6",))
