@@ -12,12 +12,13 @@ import typing
 
 import numpy as np
 
+from optimrl_jax.analysis.run_sections import read_metrics
 from optimrl_jax.data import dataset
 from optimrl_jax.environment import padding
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
-from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.jobs.errors import UserError, require
 from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.simulator import diagnostics, plots, report, studies
 from optimrl_jax.simulator.configurations import configurations
@@ -60,7 +61,8 @@ def sweep_environments(workdir: pathlib.Path, settings: SimulatorSettings) -> No
     """
     started_s = time.monotonic()
     score_file = pathlib.Path(settings.online_scores) if settings.online_scores else report.PAPER_SCORES
-    labels, names, scores = report.read_scores(score_file)
+    labels, names, scores = report.read_scores(score_file, least_steps=settings.least_steps)
+    online = _training_curves(settings)
     groups = load_problems(settings.problems, seed=settings.seed)
     result = simulate_runs(groups, settings)
     every = configurations()
@@ -71,11 +73,20 @@ def sweep_environments(workdir: pathlib.Path, settings: SimulatorSettings) -> No
     found = {name: result.columns[name] for name in diagnostics.DIAGNOSTICS}
     matrix = diagnostics.correlate({name: values[rows] for name, values in found.items()}, scores)
     _write(workdir, result, settings, labels=dict(zip(labels, rows, strict=True)))
+    if online:
+        _draw_beside_training(workdir, result, online, window=settings.schedule.window)
     report.print_tables(
         report.family_table(every, result.columns),
-        report.correlation_table(matrix, title=f"diagnostics against the scores of {len(rows)} online runs"),
+        report.correlation_table(matrix, title=_correlation_title(settings, len(rows))),
     )
     _summarize(workdir, settings, result, matrix, groups=groups, wall_s=time.monotonic() - started_s)
+
+
+def _correlation_title(settings: SimulatorSettings, runs: int) -> str:
+    """Say what is correlated with what: scores that come from other problems say little about these diagnostics."""
+    scores = settings.online_scores or "the paper's online runs, which trained on other problems"
+    problems = f"{settings.problems.source} problems"
+    return f"diagnostics of {problems} against {scores}; n = {runs}"
 
 
 def load_problems(settings: ProblemSettings, *, seed: int) -> list[Problems]:
@@ -149,6 +160,26 @@ def _write(workdir: pathlib.Path, result: SweepResult, settings: SimulatorSettin
     }
     for name, figure in figures.items():
         figure.savefig(workdir / f"{name}.png", dpi=130)
+
+
+def _training_curves(settings: SimulatorSettings) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Read (steps, shares of rollouts that pass) of each training run by the name of its environment."""
+    known = {one.name for one in configurations()}
+    found = {}
+    for name, run in settings.training_runs:
+        require(name in known, "training_runs", name, "an environment of the sweep, such as 'qp_ranked threshold=0.3'")
+        steps = [row for row in read_metrics(pathlib.Path(run)) if row.get("fast_share") is not None]
+        require(bool(steps), "training_runs", run, "the workdir of a GRPO run with metrics")
+        found[name] = tuple(np.array([row[key] for row in steps], float) for key in ("step", "fast_share"))
+    return found
+
+
+def _draw_beside_training(
+    workdir: pathlib.Path, result: SweepResult, online: dict[str, tuple[np.ndarray, np.ndarray]], *, window: int
+) -> None:
+    rows = diagnostics.configuration_rows(list(online), among=[one.name for one in configurations()])
+    curves = {name: result.curves[row] for name, row in zip(online, rows, strict=True)}
+    plots.curves_beside_training(curves, online, window=window).savefig(workdir / "curves_beside_training.png", dpi=130)
 
 
 def _summarize(workdir, settings, result, matrix, *, groups, wall_s) -> None:

@@ -41,7 +41,9 @@ def landscape(configurations: Sequence[Configuration], diagnostics: Mapping[str,
 
 
 def heatmaps(configurations: Sequence[Configuration], diagnostics: Mapping[str, np.ndarray]) -> dict[str, Figure]:
-    """Draw the panels of Figure 44: absolute filters at rho = 10 %, ranked-worst timeouts, leaderboard percentiles.
+    """Draw a heatmap of every diagnostic for each family of the sweep (Figure 44, which shows three of them).
+
+    Filters are shown at a tolerance of 10 %, ranked timeouts with the slowest of the references that are kept.
 
     Args:
       configurations: of the whole sweep.
@@ -51,12 +53,19 @@ def heatmaps(configurations: Sequence[Configuration], diagnostics: Mapping[str, 
       A figure for each family.
     """
     seconds = [f"{value:g} s" for value in families.DURATIONS_S]
+    characters = [f"{value:g}" for value in families.CHARACTERS]
     tolerances = [f"{value:.0%}" for value in families.TOLERANCES]
     percents = [f"p{value:g}" for value in families.PERCENTS]
     thresholds = [f"p{100 * value:.0f}" for value in families.THRESHOLDS]
+    at_tolerance = {"tolerance": HEATMAP_TOLERANCE}
     panels = {
-        "absolute_filter": ({"tolerance": HEATMAP_TOLERANCE}, "filter", seconds, "limit", seconds),
+        "absolute_filter": (at_tolerance, "filter", seconds, "limit", seconds),
+        "length_filter": (at_tolerance, "characters", characters, "limit", seconds),
+        "relative_filter": (at_tolerance, "slowest dropped", percents, "limit", seconds),
+        "absolute_timeout": ({}, "limit", seconds, "tolerance", tolerances),
+        "relative_timeout": ({}, "percentile", percents, "tolerance", tolerances),
         "ranked_timeout": ({"bound": "max"}, "references kept", percents, "tolerance", tolerances),
+        "qar_ranked": ({}, "", [""], "threshold", thresholds),
         "qp_ranked": ({}, "", [""], "threshold", thresholds),
     }
     figures = {}
@@ -106,4 +115,34 @@ def curve_panels(curves: Mapping[str, np.ndarray], *, x: np.ndarray, window: int
     figure.supylabel("share that passes", fontsize=8)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=4, frameon=False, fontsize=7)
+    return figure
+
+
+def curves_beside_training(
+    simulated: Mapping[str, np.ndarray], online: Mapping[str, tuple[np.ndarray, np.ndarray]], *, window: int
+) -> Figure:
+    """Draw the simulated curve of each environment on the left and the pass rate of its training run on the right.
+
+    Figure 43: the left axis is the quality of sampled references, the right one optimizer steps; both are pass rates in
+    the same environment, of human programs there and of a policy here.
+
+    Args:
+      simulated: `[n]` pass rates by label, at least one.
+      online: (steps `[m]`, shares of rollouts that pass `[m]`) by the same labels.
+      window: steps of the moving average, at most the length of the curve.
+    """
+    figure = style.new_figure(7.6, 2.0 * len(simulated) + 0.5, caption=f"grey: every step; orange: means of {window}")
+    panels = figure.subplots(len(simulated), 2, sharey=True, squeeze=False)
+    for row, (label, curve) in zip(panels, simulated.items(), strict=True):
+        steps, share = online[label]
+        sides = ((np.linspace(0, 1, len(curve)), curve), (steps, share))
+        for axes, (x, y), name in zip(row, sides, ("simulated", "training"), strict=True):
+            own = min(window, len(y))
+            axes.plot(x, y, color="0.7", linewidth=0.8)
+            axes.plot(x[own - 1 :], smoothed(np.asarray(y)[None], window=own)[0], color=style.colour(5))
+            axes.set_title(f"{label}, {name}", fontsize=8)
+            axes.set_ylim(0, 1.02)
+        row[0].set_ylabel("share that passes", fontsize=8)
+    panels[-1, 0].set_xlabel("position: 0 weakest references, 1 strongest", fontsize=8)
+    panels[-1, 1].set_xlabel("optimizer step", fontsize=8)
     return figure

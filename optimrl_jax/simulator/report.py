@@ -41,11 +41,13 @@ def write_table(
     pq.write_table(pa.table(table), path)
 
 
-def read_scores(path: pathlib.Path) -> tuple[list[str], list[str], dict[str, np.ndarray]]:
+def read_scores(path: pathlib.Path, *, least_steps: int = 0) -> tuple[list[str], list[str], dict[str, np.ndarray]]:
     """Read the scores of online runs.
 
     Args:
       path: a CSV file with the columns label, configuration, and p followed by a number.
+      least_steps: rows of fewer `steps` are left out, where the file has that column: runs that were stopped early are
+        not compared with whole ones.
 
     Returns:
       Labels, configuration names, and {p_tau: scores `[runs]`}; an empty cell is nan.
@@ -55,7 +57,8 @@ def read_scores(path: pathlib.Path) -> tuple[list[str], list[str], dict[str, np.
     """
     try:
         with path.open(newline="") as file:
-            rows = list(csv.DictReader(file))
+            read = list(csv.DictReader(file))
+        rows = [row for row in read if int(row.get("steps") or least_steps) >= least_steps]
         taus = [name for name in rows[0] if name[:1] == "p" and name[1:].isdigit()]
         scores = {tau: np.array([float(row[tau] or "nan") for row in rows]) for tau in taus}
         return [row["label"] for row in rows], [row["configuration"] for row in rows], scores

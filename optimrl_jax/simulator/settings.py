@@ -86,4 +86,11 @@ class SimulatorSettings:
     degenerate: DegenerateSettings = section(DegenerateSettings)
     uncertainty: UncertaintySettings = section(UncertaintySettings)
     trials: int = setting(2000, "pairs at each point of the noise study", POSITIVE)
+    training_runs: tuple[tuple[str, str], ...] = setting(
+        (),
+        "(environment, workdir) of training runs whose pass rates stand beside the simulated curve of the environment",
+    )
+    least_steps: int = setting(
+        10_000, "online runs of fewer steps are left out of correlations, where the CSV has `steps`", NOT_NEGATIVE
+    )
     online_scores: str = setting("", "CSV of online runs (label, configuration, p...); empty: the paper's 20 runs")

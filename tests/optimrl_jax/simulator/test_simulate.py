@@ -1,5 +1,6 @@
 """The simulator job from its command line to its files, and its correlations with online runs."""
 
+import contextlib
 import json
 import pathlib
 
@@ -12,7 +13,7 @@ from optimrl_jax import simulate
 from optimrl_jax.jobs import command_line
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR
 from optimrl_jax.simulator import diagnostics, report
-from optimrl_jax.simulator.configurations import configurations
+from optimrl_jax.simulator.configurations import STAGES, configurations
 from optimrl_jax.simulator.settings import SimulatorSettings
 from tests.optimrl_jax import records
 
@@ -32,8 +33,13 @@ def simulated(*arguments: str) -> int:
 
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory):
+    """A finished job with a training run beside it; `printed.txt` has what it printed."""
     path = tmp_path_factory.mktemp("simulator")
-    assert simulated(CONFIG, f"--workdir={path}", *SMALL) == 0
+    metrics = [{"step": step, "fast_share": step / 40} for step in range(1, 31)]
+    (path / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in metrics))
+    beside = f"--config.training_runs=(('qp_ranked threshold=0.3','{path}'),)"
+    with (path / "printed.txt").open("w") as file, contextlib.redirect_stdout(file):
+        assert simulated(CONFIG, f"--workdir={path}", *SMALL, beside) == 0
     return path
 
 
@@ -44,7 +50,7 @@ def test_the_job_leaves_table_plots_and_summary(workdir):
     assert np.isfinite(table.column("steepness").to_numpy()).all()
     assert len(table.column("curve")[0]) == 30
     names = {path.name for path in workdir.iterdir()}
-    assert {"landscape.png", "curves.png", "heatmap_absolute_filter.png", "heatmap_qp_ranked.png"} <= names
+    assert {"landscape.png", "curves.png"} | {f"heatmap_{family}.png" for family in STAGES} <= names
     summary = json.loads((workdir / "summary.json").read_text())
     assert summary["configurations"] == sum(summary["verdicts"].values()) == 1578
     assert summary["settings"]["schedule"]["window"] == 5
@@ -71,12 +77,29 @@ def test_a_prepared_dataset_is_swept_like_a_synthetic_one(tmp_path, monkeypatch)
     assert json.loads((tmp_path / "summary.json").read_text())["problems"] == 5
 
 
+def test_a_training_run_stands_beside_the_curve_of_its_environment(workdir):
+    assert (workdir / "curves_beside_training.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_runs_that_were_stopped_early_are_left_out_and_the_title_says_what_is_correlated(workdir):
+    summary = json.loads((workdir / "summary.json").read_text())
+    assert {cell[2] for cell in summary["correlations"]["steepness"].values()} == {17}
+    printed = " ".join((workdir / "printed.txt").read_text().split())
+    assert "of synthetic problems against the paper's online runs, which trained on other problems; n = 17" in printed
+    assert len(report.read_scores(report.PAPER_SCORES)[0]) == 20
+
+
 MISTAKES = [
     (["--config.problems.source=elsewhere"], "problems.source = 'elsewhere': expected one of"),
     (["--config.problems.problems=0"], "problems.problems = 0: expected a positive number"),
     (["--config.schedule.window=31"], "schedule.window = 31: expected at most schedule.steps = 30"),
     (["--config.schedule.band=2.0"], "schedule.band = 2.0: expected a share"),
     (["--config.problems.source=dataset", "--config.problems.directory=/absent"], "expected a directory"),
+    (["--config.training_runs=(('qp_ranked','/absent'),)"], "training_runs = 'qp_ranked': expected an environment of"),
+    (
+        ["--config.training_runs=(('qp_ranked threshold=0.3','/absent'),)"],
+        "training_runs = '/absent': expected the workdir of a GRPO run",
+    ),
     (["--config.online_scores=/absent.csv"], "online_scores = '/absent.csv': expected a CSV"),
 ]
 
