@@ -87,6 +87,7 @@ def judge_and_reward(
     composition: str | Composition,
     quality_map: str | QualityMap = "linear",
     blend_weight: float = 0.5,
+    limit_s: float = CAP_S,
     judge: Judge = environments.judge,
 ) -> RewardedOutcome:
     """Judge `r` candidates of one problem and reward them: the one call that a trainer needs.
@@ -100,6 +101,7 @@ def judge_and_reward(
         instead of g and q.
       quality_map: as in `reward`.
       blend_weight: as in `reward`.
+      limit_s: effective time limit of a run, which naive compositions count timeouts and missing seconds as (App. D.5).
       judge: (environment, tests, references, execution) -> outcome, for an environment that `build` does not know.
 
     Returns:
@@ -124,7 +126,7 @@ def judge_and_reward(
         speedup = speedup_over_median(tests, pool, execution)
         return RewardedOutcome(SPEEDUP_COMPOSITIONS[composition](outcome, execution, speedup), outcome)
     kinds, duration_map = NAIVE_COMPOSITIONS[composition]
-    mean_s = mean_duration(tests, execution, kinds=kinds, limit_s=CAP_S)
+    mean_s = mean_duration(tests, execution, kinds=kinds, limit_s=limit_s)
     return RewardedOutcome(naive_reward(outcome.c, mean_s, duration_map=duration_map), outcome)
 
 

@@ -74,7 +74,8 @@ class Rewarder:
         self._references = [padding.pad_references(record, self._k, h) for record in records]
         chosen, own = _resolved_environment(settings.environment)
         self._environment = environment.build(**vars(chosen))
-        reward = functools.partial(rewards.judge_and_reward, **_resolved(settings.reward), **own)
+        limit_s = min(settings.sandbox.limit_s, arrays.CAP_S)
+        reward = functools.partial(rewards.judge_and_reward, **_resolved(settings.reward), limit_s=limit_s, **own)
         self._judged = jax.jit(lambda *problem: _judged(reward(*problem)))
         self._variance = _variance_of(reward, settings.reward.reliability_draws)
         self._replayed = _replayed_by(reward)

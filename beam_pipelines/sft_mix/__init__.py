@@ -1,0 +1,1 @@
+"""Mixes of conversations for SFT, before they are learned from."""
