@@ -30,7 +30,7 @@ from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model.adapters import frozen_base
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
-from optimrl_jax.rollout import execution, journal, rewarder
+from optimrl_jax.rollout import execution, journal, learned_pool, rewarder
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout.actor import Actor, Executes
 from optimrl_jax.rollout.journal import RolloutJournal
@@ -169,7 +169,8 @@ def prepare(job: Job, *, mesh: jax.sharding.Mesh | None) -> Task:
         policy = dataclasses.replace(policy, params=frozen_base(policy.params, policy.settings))
     records = fitting(dataset.load_records(settings.data.directory, settings.data.train_split), policy, settings.data)
     try:
-        judge = rewarder.Rewarder(records, settings)
+        ranked = learned_pool.with_learned_references(records, settings.data.learned_references)
+        judge = rewarder.Rewarder(ranked, settings)
     except ValueError as error:
         raise UserError(str(error)) from None
     return Task(settings, policy, records, judge)

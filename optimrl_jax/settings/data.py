@@ -24,6 +24,9 @@ class DataSettings:
     train_split: str = setting(
         "rl_train", "split the policy is trained on, or a mixed pool: rl_train[:478]+non_filterable[:522]"
     )
+    learned_references: str = setting(
+        "", "workdir of an earlier run whose fastest correct rollouts join the references; empty: humans alone"
+    )
     test_split: str = setting("rl_test", "held-out split")
     prompt_tokens: int = setting(48, "longest prompt, tokens", POSITIVE)
     completion_tokens: int = setting(48, "longest completion, tokens", POSITIVE)
