@@ -170,7 +170,8 @@ def _training_curves(settings: SimulatorSettings) -> dict[str, tuple[np.ndarray,
         require(name in known, "training_runs", name, "an environment of the sweep, such as 'qp_ranked threshold=0.3'")
         steps = [row for row in read_metrics(pathlib.Path(run)) if row.get("fast_share") is not None]
         require(bool(steps), "training_runs", run, "the workdir of a GRPO run with metrics")
-        found[name] = tuple(np.array([row[key] for row in steps], float) for key in ("step", "fast_share"))
+        step, share = (np.array([row[key] for row in steps], float) for key in ("step", "fast_share"))
+        found[name] = step, share
     return found
 
 

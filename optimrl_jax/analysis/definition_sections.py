@@ -85,7 +85,9 @@ def _grows_like_humans(measured: Measured) -> np.ndarray:
     totals = np.where(whole, measured.references_by_test_s.sum(axis=0), np.inf)
     human = definitions.growth_class(sizes, measured.references_by_test_s[:, int(totals.argmin())])
     found = np.full(len(measured.seconds), np.nan)
-    for index, own_s in enumerate(measured.by_test_s if human is not None else ()):
+    if human is None:
+        return found
+    for index, own_s in enumerate(measured.by_test_s):
         own = definitions.growth_class(sizes, own_s) if measured.is_passing[index] else None
         found[index] = float(own is not None and own <= human)
     return found
@@ -128,7 +130,7 @@ def other_definitions(study: Study) -> Section:
     title = "Other papers' definitions of efficiency"
     if not study.has_leaderboard:
         return absent(title, "Mercury, EffiBench, ENAMEL, PIE and others.", "needs problems with references")
-    measured = {policy.label: measure(study, policy) for policy in study.policies}
+    measured = {policy.label: gather_samples(study, policy) for policy in study.policies}
     rows: list[Row] = []
     for name, (paper, is_larger_better, _) in (SAMPLE_SCORES | PROBLEM_SCORES).items():
         row: Row = {"definition": name, "paper": paper, "better": "larger" if is_larger_better else "smaller"}
@@ -153,7 +155,7 @@ def other_definitions(study: Study) -> Section:
     )
 
 
-def measure(study: Study, policy: PolicyRun) -> list[Measured]:
+def gather_samples(study: Study, policy: PolicyRun) -> list[Measured]:
     """Gather the samples of a policy that met no fault, for each problem with a whole reference.
 
     Args:

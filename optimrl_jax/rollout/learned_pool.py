@@ -81,18 +81,16 @@ def extend_references(record: ProblemRecord, rows: Sequence[Row], clock: AffineM
         return record
     live_s = np.array([row["duration_s"] for row in chosen], float).T
     stored_s = np.maximum(1e-6, (live_s - clock.offset_s) / clock.slope).astype(np.float32)
-    added = {
-        "duration_s": stored_s,
-        "std_s": np.zeros_like(stored_s),
-        "runs": np.ones(stored_s.shape, record.runs.dtype),
-        "status": np.full(stored_s.shape, Status.SUCCESS, record.status.dtype),
-    }
+    success = np.full(stored_s.shape, Status.SUCCESS, record.status.dtype)
     return dataclasses.replace(
         record,
         reference_id=(*record.reference_id, *(f"batch {row['batch']}, sample {row['sample']}" for row in chosen)),
         reference_program=(*record.reference_program, *(row["program"] for row in chosen)),
         reference_speed_class=(*record.reference_speed_class, *("learned",) * len(chosen)),
-        **{name: np.concatenate([getattr(record, name), part], axis=1) for name, part in added.items()},
+        duration_s=np.concatenate([record.duration_s, stored_s], axis=1),
+        std_s=np.concatenate([record.std_s, np.zeros_like(stored_s)], axis=1),
+        runs=np.concatenate([record.runs, np.ones(stored_s.shape, record.runs.dtype)], axis=1),
+        status=np.concatenate([record.status, success], axis=1),
     )
 
 

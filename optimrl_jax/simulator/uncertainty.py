@@ -27,7 +27,7 @@ TESTS = 10
 LADDER = 4.0
 # Runs of every reference when its duration was stored; the median and their deviation are kept, as pipelines do.
 STORED_RUNS = 5
-FAMILIES: dict[str, dict[str, float]] = {
+FAMILIES: dict[str, dict[str, typing.Any]] = {
     "qar_ranked": {"threshold": THRESHOLD},
     "qp_ranked": {"threshold": THRESHOLD},
     "absolute_timeout": {"limit": 1.0, "tolerance": 0.1},
@@ -35,7 +35,7 @@ FAMILIES: dict[str, dict[str, float]] = {
 KINDS = ("own", "shared")
 # Ways to reward, by draws and repeats: at face value, averaged over redrawn measurements with the deviation of a single
 # run, or with that of the mean of all repeats.
-WAYS: dict[str, Callable[[int, int], dict[str, float]]] = {
+WAYS: dict[str, Callable[[int, int], dict[str, typing.Any]]] = {
     "plain": lambda draws, repeats: {"noise_draws": 0},
     "aware": lambda draws, repeats: {"noise_draws": draws},
     "scaled": lambda draws, repeats: {"noise_draws": draws, "noise_scale": repeats**-0.5},
@@ -156,7 +156,7 @@ def study(
 
 
 def judge_measurements(
-    family: str, clock: Clock, gaps: np.ndarray, *, measurements: int, seed: int, **fields: float
+    family: str, clock: Clock, gaps: np.ndarray, *, measurements: int, seed: int, **fields: typing.Any
 ) -> Judged:
     """Measure programs again and again, and judge each measurement.
 
@@ -253,8 +253,8 @@ def _references(clock: Clock, m: int, draw: np.random.Generator, *, scale: np.nd
     runs_s = true_s[..., None] * np.maximum(0.05, 1 + _errors(clock, (m, REFERENCES), draw, runs=STORED_RUNS))
     # A spell that lasts for all runs of a program leaves no trace in their deviation.
     duration_s, std_s = np.median(runs_s, axis=-1), runs_s.std(axis=-1, ddof=1)
-    swapped = (np.swapaxes(part, 1, 2).astype(np.float32) for part in (duration_s, std_s))
-    return References(*swapped, np.ones((m, TESTS, REFERENCES), bool))
+    by_test_s, by_test_std_s = (np.swapaxes(part, 1, 2).astype(np.float32) for part in (duration_s, std_s))
+    return References(by_test_s, by_test_std_s, np.ones((m, TESTS, REFERENCES), bool))
 
 
 def _candidates(clock: Clock, gaps: np.ndarray, m: int, draw: np.random.Generator, *, scale: np.ndarray) -> Execution:
@@ -282,9 +282,9 @@ def _effects(
             values = getattr(one, signal)
             bias, std, power = values[:, place].mean() - truth, values[:, place].std(), _power(values[:, pair])
             efficiency = power / plain if 0 < plain < np.inf and power < np.inf else float("nan")
-            errors = [float(part) for part in (bias, std, np.hypot(bias, std))]
-            at = (family, clock.kind, clock.noise, clock.repeats, float(gaps[place]), signal, way, truth)
-            yield Effect(*at, *errors, _misordered(values[:, pair]), efficiency)
+            rmse, order = float(np.hypot(bias, std)), _misordered(values[:, pair])
+            at = (family, clock.kind, clock.noise, clock.repeats, float(gaps[place]))
+            yield Effect(*at, signal, way, truth, float(bias), float(std), rmse, order, efficiency)
 
 
 def _power(pair: Array) -> float:

@@ -41,7 +41,8 @@ def gate_figure(effects: Sequence[Effect], *, noise: float, measurements: int) -
                 axes.plot(100 * gap, mean, label=LABELS[way], **look)
                 low, high = np.clip(mean - std, 0, 1), np.clip(mean + std, 0, 1)
                 axes.fill_between(100 * gap, low, high, color=style.colour(index), alpha=0.12, linewidth=0)
-            axes.plot([100 * gap[0], 0, 0, 100 * gap[-1]], [0, 0, 1, 1], color="0.6", linewidth=0.8)
+            widest = 100 * max(effect.gap for effect in chosen)
+            axes.plot([-widest, 0, 0, widest], [0, 0, 1, 1], color="0.6", linewidth=0.8)
             axes.set_title(f"{family}, {runs} run{'s' if runs > 1 else ''} a test", fontsize=9)
     for axes in panels[-1]:
         axes.set_xlabel("faster than the gate by, %")

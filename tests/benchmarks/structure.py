@@ -53,6 +53,7 @@ ASIDE = {
     "optimrl_jax.jobs.field_texts": "how a field is written on the command line and in --help",
     "optimrl_jax.jobs.progress": "what a terminal shows",
     "optimrl_jax.rollout.journal": "what is stored of rollouts",
+    "optimrl_jax.rollout.learned_pool": "which references earlier rollouts join",
     "optimrl_jax.jobs.user_paths": "whether a path is there",
     "optimrl_jax.arrays": "types of arrays and axis letters",
     "optimrl_jax.rollout.execution": "the way from a program to its reward",
