@@ -27,6 +27,7 @@ from beam_pipelines.remote_files import reachable_path
 from beam_pipelines.report import card, console, costs, manifest, stage_table, survival, trace_files
 from beam_pipelines.report.trace_files import REVIEWS, TRACES
 from beam_pipelines.runners import beam_runs, host_check, outputs, progress
+from beam_pipelines.sources.own_checkers import accepts_any_answer
 from beam_pipelines.stages import filterability, tests_only
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
@@ -201,10 +202,12 @@ def finish_dataset(
         header + card.dataset_card(origin, stages=[step.stage for step in kept[0].trace])
     )
     undecided = [problem.id for problem in kept if _note(problem, filterability.NAME, "undecided")]
+    doubtful = [one.id for one in kept if not one.is_judged_by_program and accepts_any_answer(one.statement)]
     return {
         "source": options.source,
         "splits": counts,
         "undecided_filterability": undecided,
+        "may_need_checker": doubtful,
         "host": dict(host) | drift,
     }
 

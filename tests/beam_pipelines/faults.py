@@ -129,7 +129,7 @@ def mended() -> list[Planted]:
         Planted("one wrong on original tests", planted.problem("one_wrong", correct=(*sums, WRONG_ANSWER))),
         Planted("one wrong on generated tests", planted.problem("one_mislabeled", correct=(*sums, WRONG_ON_NEGATIVES))),
         Planted("CRLF", planted.problem("crlf", correct=crlf, tests=dos_tests)),
-        Planted("BOM", planted.problem("bom", correct=marked)),
+        Planted("BOM", planted.problem("bom", correct=marked, statement=ANY_SUM)),
         Planted(
             "invalid generated test",
             planted.problem("invalid_edge", correct=tolerant, generators=(empty_edge,)),
@@ -163,5 +163,6 @@ def mended() -> list[Planted]:
     ]
 
 
+ANY_SUM = "Read n and n numbers. Print their sum; if there are several sums, print any of them."
 EVALUATION = {"held/1": "You are given n stones with weights. Print the total weight of all the stones that you have."}
 TWIN = "A baker sells n loaves and writes every price down. Print what all the loaves cost together at the end."

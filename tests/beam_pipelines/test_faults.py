@@ -60,6 +60,11 @@ def test_what_can_be_mended_is_kept_with_all_its_sound_solutions(built):
         assert len(kept[one.problem.id]["incorrect_program"]) == 0, "no training data"
 
 
+def test_a_kept_problem_whose_statement_accepts_any_answer_is_named(built):
+    summary = json.loads((built / "summary.json").read_text())
+    assert summary["may_need_checker"] == ["planted/bom"], "the one that a program judges needs no other checker"
+
+
 def test_invalid_and_slow_generated_tests_are_gone(built):
     kept = read_rows(built)
     added = {name: row["test_input"][row["test_kind"] == 1] for name, row in kept.items()}
