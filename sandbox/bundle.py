@@ -4,7 +4,6 @@ Backends start `command` in ENVIRONMENT, in a container or beside one; nothing o
 the image. This module starts nothing itself.
 """
 
-import ast
 import functools
 import io
 import pathlib
@@ -94,16 +93,19 @@ def _program_text() -> str:
 
 
 def _bare(source: str) -> str:
-    """Remove docstrings and lines of comments from a module's text, but not the lines."""
+    """Remove docstrings and lines of comments from a module's text, but not the lines.
+
+    By tokens, because Python 3.11 does not let two threads build syntax trees at the same time, as starting workers do.
+    """
     lines = source.splitlines()
+    before = tokenize.NEWLINE
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        (first, column), (last, _) = token.start, token.end
         if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
-            lines[token.start[0] - 1] = ""
-    for node in ast.walk(ast.parse(source)):
-        holds_docstring = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
-        if holds_docstring:
-            text = node.body[0]
-            lines[text.lineno - 1 : text.end_lineno] = [" " * text.col_offset + "pass"] + [""] * (
-                (text.end_lineno or text.lineno) - text.lineno
-            )
+            lines[first - 1] = ""
+        # A text where a statement begins is one that nobody reads.
+        elif token.type == tokenize.STRING and before in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
+            lines[first - 1 : last] = [" " * column + "pass"] + [""] * (last - first)
+        if token.type not in (tokenize.COMMENT, tokenize.NL):
+            before = token.type
     return "\n".join(lines)
