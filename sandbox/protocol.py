@@ -12,6 +12,7 @@ import math
 import typing
 from collections.abc import Iterable
 
+from sandbox.inside import languages
 from sandbox.messages import InvalidRequestError, conform_fields, from_dict, from_json, parse_json, require, to_json
 from sandbox.suite import (
     MEBIBYTE,
@@ -66,6 +67,8 @@ class RunRequest:
       tests: indices into the suite in the order to run them, at least one; None for all.
       limits: what each run may use.
       test_limits: limits for each of the tests asked for in place of `limits`, null where those hold; None for none.
+      scales_limits: whether seconds of all these limits are multiplied by the language's `limits_factor`, up to the
+        longest limit; answers then name it in `measured_under`.
       repeats: timed executions of a test on average, 1 to 100. A test whose two fastest runs agree leaves to others
         what it does not need.
       language: a name of `sandbox.inside.languages.LANGUAGES`.
@@ -99,6 +102,7 @@ class RunRequest:
     decisions_s: tuple[float, ...] | None = None
     files: dict[str, str] = dataclasses.field(default_factory=dict)
     test_limits: tuple[Limits | None, ...] | None = None
+    scales_limits: bool = False
 
     def __post_init__(self) -> None:
         conform_fields(self)
@@ -127,12 +131,30 @@ class RunRequest:
 
     def limits_of(self, test: int) -> Limits:
         """Return the limits under which a test runs."""
+        limits = self.unscaled_limits_of(test)
+        return limits if self.limits_factor == 1 else _scaled(limits, self.limits_factor)
+
+    def unscaled_limits_of(self, test: int) -> Limits:
+        """Return the limits of a test as they were given."""
         return self._own_limits.get(test) or self.limits
+
+    @functools.cached_property
+    def limits_factor(self) -> float:
+        """By how much the seconds of limits are multiplied: 1 unless `scales_limits`."""
+        if not self.scales_limits or self.language not in languages.LANGUAGES:
+            return 1.0
+        return languages.LANGUAGES[self.language].limits_factor
 
     @functools.cached_property
     def _own_limits(self) -> dict[int, Limits | None]:
         own = self.test_limits or ()
         return dict(zip(range(len(own)) if self.tests is None else self.tests, own, strict=True)) if own else {}
+
+
+def _scaled(limits: Limits, factor: float) -> Limits:
+    """Multiply the seconds of limits, up to the longest that a limit may be."""
+    cpu_s = None if limits.cpu_s is None else min(MOST_SECONDS, factor * limits.cpu_s)
+    return dataclasses.replace(limits, wall_s=min(MOST_SECONDS, factor * limits.wall_s), cpu_s=cpu_s)
 
 
 def require_fit(request: RunRequest, suite: Suite) -> None:
@@ -216,9 +238,9 @@ class RunResult:
       request_sha256: content address of the request.
       results: the executed tests in the order asked for.
       measured_under: service, backend, image, host and calibration by name, so that a stored duration can be traced.
-        `degraded` is present where its seconds are doubtful, `busy` where others had the core for a part of the last
-        runs, `precision` is "missed" where the host did not allow the precision asked for, and `fallback` is present
-        where some verdicts come from the client's own machine.
+        `limits_factor` is present where limits were scaled, `degraded` where its seconds are doubtful, `busy` where
+        others had the core for a part of the last runs, `precision` is "missed" where the host did not allow the
+        precision asked for, and `fallback` is present where some verdicts come from the client's own machine.
     """
 
     request_sha256: str

@@ -72,6 +72,8 @@ class Language(NamedTuple):
       needs: file that the image has to have; empty where the interpreter of the runner is enough.
       leaves_binary: whether the tool leaves its result as PROGRAM_FILE in the scratch directory, rather than on its
         standard output.
+      limits_factor: by how much seconds meant for compiled C are multiplied where a request asks for that; of the size
+        that public judges allow.
     """
 
     become: Become
@@ -79,6 +81,7 @@ class Language(NamedTuple):
     file: str = "program.py"
     needs: str = ""
     leaves_binary: bool = False
+    limits_factor: float = 1.0
 
 
 def in_memory(name: str, content: bytes) -> int:
@@ -216,12 +219,15 @@ _CHECK = "import sys; compile(sys.stdin.read(), 'program.py', 'exec')"
 _PROGRAM = ("-I{folder}", "-o", PROGRAM_FILE, "-", OTHERS)
 # Another language is another entry; the image has to have its tool.
 LANGUAGES = {
-    "python3": Language(in_forked_interpreter, compile_python),
-    "python3_fresh": Language(functools.partial(interpret, interpreter=sys.executable), compile_python),
+    "python3": Language(in_forked_interpreter, compile_python, limits_factor=5.0),
+    "python3_fresh": Language(
+        functools.partial(interpret, interpreter=sys.executable), compile_python, limits_factor=5.0
+    ),
     "pypy3": Language(
         functools.partial(interpret, interpreter=PYPY),
         functools.partial(run_tool, command=(PYPY, "-c", _CHECK)),
         needs=PYPY,
+        limits_factor=3.0,
     ),
     "c": _native(
         "/usr/bin/gcc",
@@ -258,12 +264,14 @@ LANGUAGES = {
         file="Main.java",
         needs="/usr/bin/javac",
         leaves_binary=True,
+        limits_factor=2.0,
     ),
     "javascript": Language(
         functools.partial(interpret, interpreter=NODE),
         functools.partial(run_tool, command=(NODE, "--check", "{folder}/program.js")),
         file="program.js",
         needs=NODE,
+        limits_factor=3.0,
     ),
 }
 

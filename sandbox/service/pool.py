@@ -246,6 +246,8 @@ class Pool:
                 under = self.measured_under | worker.conditions
                 if estimate.misses_precision(results, request):
                     under["precision"] = "missed"
+                if request.scales_limits:
+                    under["limits_factor"] = f"{request.limits_factor:g}"
                 return RunResult(request.sha256, results, under)
             finally:
                 self._release(job, worker)

@@ -362,9 +362,10 @@ def _verdicts_only(request: RunRequest, tests: tuple[int, ...]) -> RunRequest:
         request.suite_sha256,
         tests=tests,
         limits=request.limits,
-        test_limits=tuple(map(request.limits_of, tests)) if request.test_limits else None,
+        test_limits=tuple(map(request.unscaled_limits_of, tests)) if request.test_limits else None,
         language=request.language,
         files=request.files,
+        scales_limits=request.scales_limits,
         seed=request.seed,
         returns_output=request.returns_output,
         stops_early=request.stops_early,
@@ -375,7 +376,7 @@ def _verdicts_only(request: RunRequest, tests: tuple[int, ...]) -> RunRequest:
 def _patience_s(request: RunRequest, tests: int) -> float:
     """Compute a timeout that lets every run reach its limit, with a margin for the queue before it."""
     longest_s = max(limits.wall_s for limits in (request.limits, *filter(None, request.test_limits or ())))
-    return tests * request.repeats * longest_s + MARGIN_S
+    return tests * request.repeats * request.limits_factor * longest_s + MARGIN_S
 
 
 def _trouble(result: RunResult) -> int:

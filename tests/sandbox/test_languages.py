@@ -1,5 +1,6 @@
 """Languages beside Python: verdicts of a compiled language, and what an image without it says."""
 
+import dataclasses
 import os
 
 import pytest
@@ -135,3 +136,19 @@ def test_every_language_of_the_image_has_its_verdicts(container, language):
         except InvalidRequestError as error:
             pytest.skip(str(error))
     assert tuple(found) == VERDICTS
+
+
+def test_limits_are_multiplied_by_the_factor_of_the_language_where_a_caller_asks_for_it():
+    program = "import time\ntime.sleep(0.6)\nprint(6)"
+    plain = RunRequest(program, SUITE.sha256, tests=(0,), limits=Limits(wall_s=0.5))
+    scaled = dataclasses.replace(plain, scales_limits=True)
+    with client.connect("local", workers=1) as connected:
+        connected.upload(SUITE)
+        late, in_time = connected.run_many([plain, scaled])
+    assert late.results[0].verdict is Verdict.TIME_LIMIT
+    assert "limits_factor" not in late.measured_under
+    assert in_time.results[0].verdict is Verdict.SUCCESS
+    assert in_time.measured_under["limits_factor"] == "5"
+    assert scaled.limits_of(0) == Limits(wall_s=2.5)
+    assert dataclasses.replace(scaled, limits=Limits(wall_s=300.0, cpu_s=2.0)).limits_of(0) == Limits(600.0, cpu_s=10.0)
+    assert {languages.LANGUAGES[name].limits_factor for name in ("c", "cpp", "rust")} == {1.0}
