@@ -34,7 +34,8 @@ def faults_caused_by_programs(sandbox: client.Client) -> list[str]:
     for attack in hostile.HOSTILE:
         lost = sandbox.service.counts["lost_workers"]
         (result,) = sandbox.run(attack.request).results
-        look = RunRequest(hostile.CLEAN, hostile.SUITE.sha256, tests=(0,), seed=len(found), limits=attack.limits)
+        # Under usual limits: a busy machine alone could make it exceed those of some attacks.
+        look = RunRequest(hostile.CLEAN, hostile.SUITE.sha256, tests=(0,), seed=len(found))
         (after,) = sandbox.run(look).results
         is_contained = result.verdict in attack.verdicts and after.verdict is Verdict.SUCCESS
         if not is_contained or sandbox.service.counts["lost_workers"] > lost:
