@@ -3,6 +3,7 @@
 Each function makes one call and raises OSError where the kernel refuses it, unless it says otherwise.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -112,8 +113,9 @@ def fix_layout() -> bool:
     Returns:
       Whether the layout is fixed, now or from the next execution on; False where the kernel does not allow it.
     """
-    if int(clocks.said("/proc/self/personality"), 16) & ADDR_NO_RANDOMIZE:
-        return True
+    with contextlib.suppress(FileNotFoundError):
+        if int(clocks.said("/proc/self/personality"), 16) & ADDR_NO_RANDOMIZE:
+            return True
     return _LIBC.personality(ADDR_NO_RANDOMIZE) >= 0
 
 
