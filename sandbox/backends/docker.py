@@ -163,7 +163,7 @@ class DockerChannel:
         self._stream.close()
         self._socket.close()
         try:
-            self.container.remove(force=True)
+            self.container.remove(force=True, v=True)
         except (docker.errors.DockerException, OSError):
             # Gone already, being removed, or the engine is away: it ends with its standard input, which is closed now.
             return
