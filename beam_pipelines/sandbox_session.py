@@ -165,7 +165,7 @@ class SandboxSession:
         """Answer requests on a suite from the files that all workers share, else by the sandbox."""
         if self._files and (kept := self._files.get(requests)):
             return kept
-        with self._client(sum(len(text) for text in suite.inputs)) as client:
+        with self._client(sum(len(suite.text_of(test)) for test in range(len(suite.inputs)))) as client:
             client.upload(suite)
             answers = client.run_many(requests)
         if self._files:

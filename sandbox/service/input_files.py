@@ -11,7 +11,6 @@ import pathlib
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
-from typing import BinaryIO
 
 from sandbox.protocol import MOST_INPUT_BYTES, StoredInput, Suite, require
 from sandbox.service.suites import UnknownSuite
@@ -46,7 +45,7 @@ class _Writing:
     """A file on its way in, under a name of its own until its content is known."""
 
     def __init__(self, directory: str) -> None:
-        self._file: BinaryIO = tempfile.NamedTemporaryFile(dir=directory, delete=False)  # noqa: SIM115
+        self._file = tempfile.NamedTemporaryFile(dir=directory, delete=False)  # noqa: SIM115
         self._digest = hashlib.sha256()
         self.size_bytes = 0
 

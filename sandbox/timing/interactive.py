@@ -45,7 +45,7 @@ def judge_conversation(
     said = conventions.read_judge(partner, interactor, test)
     has_turned_down = bool(partner["is_first"]) and said.verdict is Verdict.WRONG_OUTPUT
     # Ended by us, after the interactor's end: what the program did then is not its own doing.
-    own = report | {"exit": 0} if partner["is_first"] and said.verdict is not Verdict.SUCCESS else report
+    own = {**report, "exit": 0} if partner["is_first"] and said.verdict is not Verdict.SUCCESS else report
     verdict = verdicts.verdict_of(own, expected=None, checker="lines", limits=limits)
     if verdict is Verdict.SUCCESS or has_turned_down:
         return said
