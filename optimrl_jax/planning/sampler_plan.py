@@ -158,15 +158,17 @@ def _lower_advance(
     placed = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding.sampling_place(mesh, x)), empty
     )
-    return slots.advance_slots.lower(
-        placed,
-        _unstacked(params, network, mesh),
-        network,
-        temperature=settings.grpo.temperature,
-        waits=False,
-        end_token=0,
-        block=BLOCK,
-    )
+    # As in a run, whose kernels are those of the mesh.
+    with sharding.on_mesh(mesh):
+        return slots.advance_slots.lower(
+            placed,
+            _unstacked(params, network, mesh),
+            network,
+            temperature=settings.grpo.temperature,
+            waits=False,
+            end_token=0,
+            block=BLOCK,
+        )
 
 
 def _lower_generate(
