@@ -201,15 +201,14 @@ def finish_dataset(
     (output.local / "README.md").write_text(
         header + card.dataset_card(origin, stages=[step.stage for step in kept[0].trace])
     )
+    return {"source": options.source, "splits": counts, **_doubts(kept), "host": dict(host) | drift}
+
+
+def _doubts(kept: Sequence[Problem]) -> dict[str, list[str]]:
+    """Name the problems that a person should look at."""
     undecided = [problem.id for problem in kept if _note(problem, filterability.NAME, "undecided")]
     doubtful = [one.id for one in kept if not one.is_judged_by_program and accepts_any_answer(one.statement)]
-    return {
-        "source": options.source,
-        "splits": counts,
-        "undecided_filterability": undecided,
-        "may_need_checker": doubtful,
-        "host": dict(host) | drift,
-    }
+    return {"undecided_filterability": undecided, "may_need_checker": doubtful}
 
 
 def _print_stages(

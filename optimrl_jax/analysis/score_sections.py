@@ -166,8 +166,8 @@ def _bars(study: Study, k: int) -> FigureOf:
         rows = [_interval_row(study, pass_at_tau(policy.outcome, k=k, tau=tau), None) for tau in study.taus]
         mean, low, high = (np.array([row[name] for row in rows]) for name in ("percent", "low", "high"))
         x = np.arange(len(study.taus)) + (position - (len(policies) - 1) / 2) * width
-        look = {"label": policy.label, **style.bar_look(position), "capsize": 2}
-        axes.bar(x, mean, width * 0.92, yerr=style.whiskers(mean, low, high), **look)
+        whiskers, look = style.whiskers(mean, low, high), style.bar_look(position)
+        axes.bar(x, mean, width * 0.92, yerr=whiskers, label=policy.label, capsize=2, **look)
     style.label_ticks(axes, x=[f"p{tau:g}" for tau in study.taus], size=8)
     axes.set(xlabel="no slower than this percentile of the references", ylabel=f"pass@{k}, %", ylim=(0, 105))
     style.show_legend(axes)

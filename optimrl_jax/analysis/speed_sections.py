@@ -123,8 +123,8 @@ def best_human(study: Study) -> Section:
         own = {row["value"]: row for row in overall if row["policy"] == policy.label}
         x = np.arange(len(values)) + (index - (len(study.policies) - 1) / 2) * 0.8 / len(study.policies)
         shares = [own[value]["win_percent"] for value in values]
-        look = {"label": policy.label, **style.bar_look(index)}
-        bars = axes.bar(x, np.nan_to_num(shares), 0.76 / len(study.policies), **look)
+        width, look = 0.76 / len(study.policies), style.bar_look(index)
+        bars = axes.bar(x, np.nan_to_num(shares), width, label=policy.label, **look)
         axes.bar_label(bars, [f"{own[value]['compared']}" for value in values], fontsize=7)
     style.label_ticks(axes, x=values, size=8)
     axes.set(xlabel="difficulty", ylabel="faster than the best human, %", ylim=(0, 110))

@@ -1,5 +1,6 @@
 """How figures look: colours that work for colour-blind readers, room for captions, one resolution."""
 
+import typing
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,7 +29,7 @@ def marker(index: int) -> str:
     return MARKERS[(index + 3 * (index // len(COLOURS))) % len(MARKERS)]
 
 
-def bar_look(index: int) -> dict[str, str]:
+def bar_look(index: int) -> dict[str, typing.Any]:
     """Return colour and hatching of the bars of that series; the first eight have no hatching."""
     return {"color": colour(index), "hatch": HATCHES[index // len(COLOURS) % len(HATCHES)]}
 
@@ -71,9 +72,10 @@ def show_legend(axes: Axes, *, columns: int = 1) -> None:
     """Draw a small legend beside the data, where it hides nothing; none where nothing has a label."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
-        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-        names = [short_label(label) for label in labels]
-        axes.legend(handles, names, frameon=False, fontsize=8 if len(names) < 16 else 6, ncols=columns, **place)
+        names, size = [short_label(label) for label in labels], 8 if len(labels) < 16 else 6
+        axes.legend(
+            handles, names, frameon=False, fontsize=size, ncols=columns, loc="upper left", bbox_to_anchor=(1.0, 1.0)
+        )
 
 
 def label_ticks(axes: Axes, *, x: Sequence[str] = (), y: Sequence[str] = (), size: int = 7) -> None:
@@ -88,7 +90,7 @@ def label_ticks(axes: Axes, *, x: Sequence[str] = (), y: Sequence[str] = (), siz
     if x:
         names = [short_label(text, longest=LONGEST_TICK) for text in x]
         is_slanted = max(map(len, names)) > 6 and sum(map(len, names)) > 24
-        slant = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if is_slanted else {}
+        slant: dict[str, typing.Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if is_slanted else {}
         axes.set_xticks(range(len(x)), names, fontsize=size, **slant)
     if y:
         axes.set_yticks(range(len(y)), [short_label(text, longest=LONGEST_TICK) for text in y], fontsize=size)

@@ -78,7 +78,7 @@ def attend_filled(
     if not platform or not decoding.fits_kernel(past, platform):
         return attention.attend(query, attention.KVBlock(past, filled.mask(past.columns)))
     attend = functools.partial(decoding.attend_filled, platform=platform)
-    places = "heads", KeyValue("keys", "values"), "rows"
+    places = "heads", KeyValue._make(("keys", "values")), "rows"
     return sharding.map_devices(attend, inputs=places, outputs="heads")(query, past, filled.count)
 
 

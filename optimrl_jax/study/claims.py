@@ -59,7 +59,7 @@ CLAIMS = (
 )  # fmt: skip
 
 
-def verdict_of(claim: Claim, gain: PooledGain) -> str:
+def claim_verdict(claim: Claim, gain: PooledGain) -> str:
     """Say whether a claim holds: `HOLDS`, `FAILS` or `OPEN`.
 
     Args:

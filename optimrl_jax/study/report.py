@@ -11,7 +11,7 @@ from optimrl_jax.evaluation import style
 from optimrl_jax.evaluation.scores import pass_at_tau
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.files import write_json, write_text
-from optimrl_jax.study.claims import CLAIMS, Claim, paper_figures, verdict_of
+from optimrl_jax.study.claims import CLAIMS, Claim, claim_verdict, paper_figures
 from optimrl_jax.study.plan import SFT
 from optimrl_jax.study.pooled import PooledGain, launch_spread, pooled_gain, stack_seeds
 
@@ -25,7 +25,7 @@ class AskedClaim(typing.NamedTuple):
     Attributes:
       claim: that was asked.
       gain: of its row over its rival.
-      verdict: as `claims.verdict_of` says.
+      verdict: as `claims.claim_verdict` says.
     """
 
     claim: Claim
@@ -80,7 +80,7 @@ def ask_claims(study: Study) -> list[AskedClaim]:
         shares = found.setdefault(score, shares_of(study, k=claim.k, tau=claim.tau))
         if {claim.row, claim.rival} <= shares.keys():
             gain = gain_of(shares, claim.row, claim.rival)
-            asked.append(AskedClaim(claim, gain, verdict_of(claim, gain)))
+            asked.append(AskedClaim(claim, gain, claim_verdict(claim, gain)))
     return asked
 
 
@@ -115,7 +115,7 @@ def write_report(study: Study, output: pathlib.Path, *, facts: Mapping[str, obje
     return asked
 
 
-def _cell(shares: Shares, row: str) -> dict[str, object]:
+def _cell(shares: Shares, row: str) -> dict[str, typing.Any]:
     by_seed = [100 * float(np.nanmean(values)) for values in shares[row]]
     cell = {"percent": float(np.mean(by_seed)), "by_seed": by_seed}
     return cell if row == SFT else cell | {"gain": gain_of(shares, row, SFT)._asdict()}

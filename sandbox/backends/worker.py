@@ -207,31 +207,42 @@ class SandboxWorker:
             partner_s = suite.interactor.limits.wall_s
             suite = interactive.packed_suite(suite)
         request["suite"] = suite.sha256
+
+        def asked(test: int) -> dict:
+            own = {"test": test, "file": file_of(suite, test), "patience_s": patience_s(test)}
+            return request | own | {"limits": protocol.limits_of_run(limits(test))}
+
         for group in groups_of(suite, tests):
             self._hold(suite, group)
-            on_their_way, reports = 0, iter(group)
-            try:
-                for test in group:
-                    if self._is_abandoned.is_set():
-                        raise RunAbandoned(f"worker {self.name}: nobody waits for this request any more")
-                    own = {
-                        "test": test,
-                        "file": file_of(suite, test),
-                        "limits": protocol.limits_of_run(limits(test)),
-                        "patience_s": patience_s(test),
-                    }
-                    self._send(request | own)
-                    on_their_way += 1
-                    if on_their_way == ahead:
-                        on_their_way -= 1
-                        yield self._report(limits(next(reports)), partner_s=partner_s)
-                while on_their_way:
+            reports = (limits(test) for test in group)
+            yield from self._run_group(map(asked, group), reports, ahead=ahead, partner_s=partner_s)
+
+    def _run_group(
+        self,
+        requests: Iterator[dict],
+        limits: Iterator[protocol.Limits],
+        *,
+        ahead: int,
+        partner_s: float,
+    ) -> Iterator[Mapping[str, object]]:
+        """Send requests, up to `ahead` of them before their reports are read, and yield the reports in order."""
+        on_their_way = 0
+        try:
+            for request in requests:
+                if self._is_abandoned.is_set():
+                    raise RunAbandoned(f"worker {self.name}: nobody waits for this request any more")
+                self._send(request)
+                on_their_way += 1
+                if on_their_way == ahead:
                     on_their_way -= 1
-                    yield self._report(limits(next(reports)), partner_s=partner_s)
-            finally:
-                # Answers to runs that nobody listens to any more must not be taken for answers to later requests.
-                if on_their_way:
-                    self.stop()
+                    yield self._report(next(limits), partner_s=partner_s)
+            while on_their_way:
+                on_their_way -= 1
+                yield self._report(next(limits), partner_s=partner_s)
+        finally:
+            # Answers to runs that nobody listens to any more must not be taken for answers to later requests.
+            if on_their_way:
+                self.stop()
 
     def judge(self, judge: protocol.JudgeProgram, *, input_text: str, output: str, answer: str) -> Mapping[str, object]:
         """Let a problem's own program judge an output, in a runner in which nothing else ever runs.

@@ -188,6 +188,13 @@ class Service:
 def _routes(service: Service) -> fastapi.APIRouter:
     problems: dict[int | str, dict[str, typing.Any]] = {code: {"description": text} for code, text in PROBLEMS.items()}
     router = fastapi.APIRouter(responses=problems)
+    _add_state_routes(router, service)
+    _add_run_routes(router, service)
+    return router
+
+
+def _add_state_routes(router: fastapi.APIRouter, service: Service) -> None:
+    """Add what tells or changes the state of the service: health, the calibration's alarm, suites and inputs."""
     workers, sentinel = service.workers, service.sentinel
 
     @router.get("/health")
@@ -223,6 +230,11 @@ def _routes(service: Service) -> fastapi.APIRouter:
         """Store the body as an input under its content address; suites name it by `{"sha256", "size_bytes"}`."""
         await workers.input_files.receive(sha256, request.stream())
 
+
+def _add_run_routes(router: fastapi.APIRouter, service: Service) -> None:
+    """Add what runs programs, alone and in batches, and what drops a run."""
+    workers = service.workers
+
     @router.post("/runs", response_model=RunResult, openapi_extra=_body(RunRequest))
     async def run(request: fastapi.Request) -> fastapi.Response:
         """Run a program on the tests of a suite and answer when all have run.
@@ -257,8 +269,6 @@ def _routes(service: Service) -> fastapi.APIRouter:
         require(0 < len(asked) <= BATCH_REQUESTS, "requests", len(asked), f"1 to {BATCH_REQUESTS}")
         lines = service.lines(gate.client_of(request.scope), [(one, service.priced(one)) for one in asked])
         return responses.StreamingResponse(lines, media_type="application/x-ndjson")
-
-    return router
 
 
 def one_shot(value: object) -> tuple[RunRequest, Suite | None]:

@@ -7,6 +7,7 @@ named for policies of rematerialization, as there.
 import dataclasses
 import functools
 import math
+import types
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ from optimrl_jax.model.attention import TokenLayout
 from optimrl_jax.model.fused import gpu, tpu
 from optimrl_jax.model.fused.spans import Spans, find_spans
 
-KERNELS = {"gpu": gpu, "tpu": tpu}
+KERNELS: dict[str, types.ModuleType] = {"gpu": gpu, "tpu": tpu}
 
 
 @dataclasses.dataclass(frozen=True)

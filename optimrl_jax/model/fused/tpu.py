@@ -170,10 +170,7 @@ def backward(
         name="packed_attention_query_gradient",
         grid=(s, n, jnp.max(pairs.count)),
         pairs=pairs,
-        inputs=(
-            *(places.queries, places.keys, places.keys, places.spans),
-            *(places.numbers, places.queries, places.numbers),
-        ),
+        inputs=_gradient_inputs(places),
         outputs=places.queries,
         shapes=jax.ShapeDtypeStruct(query.shape, query.dtype),
         scratch=[pltpu.VMEM((d, tiles.queries), jnp.float32)],
@@ -187,16 +184,21 @@ def backward(
         name="packed_attention_key_gradient",
         grid=(s, m, jnp.max(pairs.count), n // m),
         pairs=pairs,
-        inputs=(
-            *(of_keys.queries, of_keys.keys, of_keys.keys, of_keys.spans),
-            *(of_keys.numbers, of_keys.queries, of_keys.numbers),
-        ),
+        inputs=_gradient_inputs(of_keys),
         outputs=(of_keys.keys, of_keys.keys),
         shapes=[jax.ShapeDtypeStruct(key.shape, key.dtype), jax.ShapeDtypeStruct(value.shape, value.dtype)],
         scratch=[sums, sums],
         interpret=interpret,
     )(*inputs)
     return query_grad, key_grad, value_grad
+
+
+def _gradient_inputs(places: "_Places | _KeyPlaces") -> tuple[pl.BlockSpec, ...]:
+    """Place queries, keys, values, spans, totals, the gradient and its product with what was found."""
+    return (
+        *(places.queries, places.keys, places.keys, places.spans),
+        *(places.numbers, places.queries, places.numbers),
+    )
 
 
 def _most_pairs(tokens: int, tiles: Tiles) -> int:

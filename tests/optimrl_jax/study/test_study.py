@@ -10,7 +10,7 @@ from optimrl_jax.environment import PRESETS
 from optimrl_jax.evaluation import records
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR
 from optimrl_jax.study import __main__ as job
-from optimrl_jax.study.claims import CLAIMS, FAILS, HOLDS, OPEN, Claim, paper_figures, verdict_of
+from optimrl_jax.study.claims import CLAIMS, FAILS, HOLDS, OPEN, Claim, claim_verdict, paper_figures
 from optimrl_jax.study.plan import ROWS, SFT, study_steps
 from optimrl_jax.study.pooled import PooledGain, launch_spread, pooled_gain, stack_seeds
 from tests.optimrl_jax.analysis import planted
@@ -76,7 +76,7 @@ def test_a_problem_without_a_score_in_one_seed_counts_in_the_others():
     ],
 )  # fmt: skip
 def test_a_claim_is_decided_by_its_whole_interval(claim, mean, half_width, verdict):
-    assert verdict_of(claim, PooledGain(mean, half_width, 3)) == verdict
+    assert claim_verdict(claim, PooledGain(mean, half_width, 3)) == verdict
 
 
 @pytest.fixture
