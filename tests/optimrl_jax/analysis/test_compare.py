@@ -1,5 +1,6 @@
 """A scripted judge whose answers are known: pairs are blinded, directions are checked, votes and filters counted."""
 
+import dataclasses
 import json
 
 import pyarrow.parquet as pq
@@ -10,6 +11,8 @@ from optimrl_jax.analysis import pairwise
 from optimrl_jax.evaluation import records
 from tests.optimrl_jax.analysis import planted
 from tests.optimrl_jax.evaluation.endpoint import completion, scripted
+from tests.optimrl_jax.grpo.stored import DATA
+from tests.optimrl_jax.serving.served import served
 
 PAIR = pairwise.Pair("p", "Sort.", 1, ("a", "b"), ("slow()", "fast()"), (2.0, 1.0))
 
@@ -75,6 +78,22 @@ def test_pairs_are_judged_counted_and_not_asked_for_again(judged):
     assert summary["wins_by_difficulty"] == {"1": {"fast": 2}, "3": {"fast": 2}}
     assert {row["category"] for row in pq.read_table(output / "pairs.parquet").to_pylist()} == {"IO_OPTIMIZATION"}
     assert judged()[1] == 16
+
+
+def test_a_served_policy_judges_and_what_it_babbles_is_no_vote(tmp_path):
+    """Random weights behind our own server; answers are stored, so that a second time needs no server."""
+    output = tmp_path / "out"
+    with served(data=dataclasses.replace(DATA, prompt_tokens=4096, completion_tokens=16)) as url:
+        flags = [f"--records={_written(tmp_path)}", "--policy=fast", "--against=base", f"--endpoint={url}#tiny"]
+        flags += [f"--output={output}", "--answers=2", "--tokens=16"]
+        assert compare.main(flags) == 0
+    answers = (output / "answers.jsonl").read_text()
+    assert len(answers.splitlines()) == 8
+    assert compare.main(flags) == 0
+    assert (output / "answers.jsonl").read_text() == answers
+    summary = json.loads((output / "summary.json").read_text())
+    assert (summary["pairs"], summary["classified"]) == (4, 0)
+    assert {row["category"] for row in pq.read_table(output / "pairs.parquet").to_pylist()} == {""}
 
 
 def test_the_best_human_is_a_side(tmp_path):
