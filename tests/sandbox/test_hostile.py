@@ -38,7 +38,8 @@ def test_the_limits_asked_for_are_in_force(sandbox):
     container = sandbox.service.workers[0]._channel.container
     container.reload()
     settings = container.attrs["HostConfig"]
-    assert settings["Memory"] == settings["MemorySwap"] == (2 << 30) + (512 << 20)
+    # Programs, the runner with its answers, and the largest input, whose copy lies in the container's memory.
+    assert settings["Memory"] == settings["MemorySwap"] == (2 << 30) + (512 << 20) + (512 << 20)
     assert settings["PidsLimit"] == 512
     assert settings["NetworkMode"] == "none"
     assert settings["ReadonlyRootfs"]
