@@ -60,7 +60,7 @@ def relative_time(
     seconds: Float[np.ndarray, " n"], is_passing: Bool[np.ndarray, " n"], reference_s: Float[np.ndarray, " h"]
 ) -> np.ndarray:
     """Divide the best reference's seconds by a sample's, at most 1; 0 where wrong (EffiBench-X)."""
-    return np.where(is_passing, np.minimum(1.0, reference_s.min() / seconds), 0.0)
+    return np.where(is_passing, np.minimum(1.0, _speed(reference_s.min(), seconds, is_passing)), 0.0)
 
 
 def clusters(reference_s: Float[np.ndarray, " h"]) -> list[np.ndarray]:
@@ -145,7 +145,7 @@ def speedup(seconds: Float[np.ndarray, " n"], is_passing: Bool[np.ndarray, " n"]
       is_passing: `[n]`.
       before_s: of the program to improve.
     """
-    return np.where(is_passing, np.maximum(1.0, before_s / seconds), 1.0)
+    return np.where(is_passing, np.maximum(1.0, _speed(before_s, seconds, is_passing)), 1.0)
 
 
 def expert_share(
@@ -162,7 +162,12 @@ def expert_share(
     Returns:
       `[n]`; their harmonic mean is the score of a benchmark.
     """
-    return np.where(is_passing, expert_s / seconds, expert_s / before_s)
+    return np.where(is_passing, _speed(expert_s, seconds, is_passing), expert_s / before_s)
+
+
+def _speed(than_s: float, seconds: np.ndarray, is_passing: np.ndarray) -> np.ndarray:
+    """Divide by the seconds of correct samples; 0 elsewhere, where a program that never ran has none."""
+    return np.divide(than_s, seconds, out=np.zeros(np.shape(seconds)), where=is_passing)
 
 
 def significant_gain(before_s: Sequence[float] | np.ndarray, after_s: Sequence[float] | np.ndarray) -> float:

@@ -97,9 +97,9 @@ def recipe_spread(study: Study, tau: float) -> TrainingSpread | None:
 
 
 def checkpoint_pairs(study: Study) -> list[tuple[PolicyRun, PolicyRun]]:
-    """Pair the first and the last checkpoint of each run that has several."""
-    ordered = checkpoints_by_run(study).values()
-    return [(members[0], members[-1]) for members in ordered if len(members) > 1]
+    """Pair the first and the last checkpoint of each run that has several; one that was timed twice is none."""
+    ends = [(members[0], members[-1]) for members in checkpoints_by_run(study).values()]
+    return [(first, last) for first, last in ends if first.facts["step"] != last.facts["step"]]
 
 
 def checkpoints_by_run(study: Study) -> dict[str, list[PolicyRun]]:

@@ -2,12 +2,14 @@
 
 import json
 import re
+import types
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from optimrl_jax import analyze
+from optimrl_jax.analysis.score_sections import checkpoint_pairs
 from optimrl_jax.analysis.timing import service_states
 from optimrl_jax.evaluation import records
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR
@@ -187,3 +189,9 @@ def test_the_page_holds_every_section_and_needs_no_other_file(output):
 def test_a_mistake_is_one_line(tmp_path, capsys):
     assert analyze.main([f"--records={tmp_path}", f"--output={tmp_path / 'page'}"]) == EXIT_USER_ERROR
     assert "expected stored evaluation records" in capsys.readouterr().err
+
+
+def test_a_checkpoint_that_two_passes_timed_is_no_pair_of_checkpoints():
+    sources = (("sft@320", 320), ("sft@320", 320), ("grpo@6", 6), ("grpo@12", 12))
+    policies = [types.SimpleNamespace(facts={"source": source, "step": step}) for source, step in sources]
+    assert checkpoint_pairs(types.SimpleNamespace(policies=policies)) == [(policies[2], policies[3])]

@@ -21,6 +21,14 @@ def test_places_and_ratios_are_those_of_their_papers():
     np.testing.assert_allclose(share, [1, 1 / 3, 1 / 9, 1 / 4])
 
 
+def test_a_wrong_sample_that_never_ran_is_divided_by_nothing():
+    seconds, is_passing = np.array([0.0, 2.0]), np.array([False, True])
+    with np.errstate(all="raise"):
+        assert definitions.relative_time(seconds, is_passing, REFERENCES).tolist() == [0.0, 0.5]
+        assert definitions.speedup(seconds, is_passing, 4.0).tolist() == [1.0, 2.0]
+        assert definitions.expert_share(seconds, is_passing, before_s=4.0, expert_s=1.0).tolist() == [0.25, 0.5]
+
+
 def test_one_reference_alone_is_the_fastest_and_the_slowest():
     assert definitions.beyond(np.array([1.0, 2.0]), np.ones(2, bool), np.array([1.5])).tolist() == [1.0, 0.0]
 
