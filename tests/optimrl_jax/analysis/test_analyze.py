@@ -7,6 +7,7 @@ import types
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from scipy import stats
 
 from optimrl_jax import analyze
 from optimrl_jax.analysis.score_sections import checkpoint_pairs
@@ -73,6 +74,38 @@ def test_faulted_samples_are_counted_and_take_no_part(output):
     assert one(output, "policies", policy="base")["faulted"] == 0
     near = {row["policy"]: row["near_best"] for row in table(output, "near_best")}
     assert near["base"] > 0
+
+
+def test_families_separate_and_agree_as_their_columns_do(output):
+    """Length filters leave correctness: 75 for all but `fast`, which has 200/3. The rest is taken from the heatmap."""
+    filtered = one(output, "discrimination", family="length_filter")
+    assert (filtered["between_policies"], filtered["over_settings"]) == pytest.approx((75 - 200 / 3, 0))
+    cells, means = table(output, "heatmap"), {}
+    for row in table(output, "discrimination"):
+        by_policy: dict[str, list[float]] = {}
+        for cell in cells:
+            if cell["family"] == row["family"]:
+                by_policy.setdefault(cell["policy"], []).append(cell["percent"])
+        columns = list(zip(*by_policy.values(), strict=True))
+        between = sum(max(column) - min(column) for column in columns) / len(columns)
+        over = sum(max(values) - min(values) for values in by_policy.values()) / len(by_policy)
+        assert (row["between_policies"], row["over_settings"]) == pytest.approx((between, over))
+        means[row["family"]] = [sum(values) / len(values) for values in by_policy.values()]
+    for row in table(output, "agreement"):
+        expected = stats.spearmanr(means[row["left"]], means[row["right"]]).statistic
+        assert row["spearman"] == pytest.approx(expected), row
+    unranked = one(output, "separation", tau="p100")
+    assert (unranked["policy_spread"], unranked["scoring_drop"]) == pytest.approx((75 - 200 / 3, 0))
+
+
+def test_a_burst_shows_in_returns_as_it_was_planted(output):
+    """After the warm-up of 4 batches, 2 of 36 are a burst: a quarter settled, returns of -1 in place of 0.5."""
+    row, share = one(output, "silent_and_bursty"), 2 / 36
+    assert (row["service_only_mean"], row["service_only_min"]) == pytest.approx((100 - 75 * share, 25))
+    assert (row["fallback_mean"], row["unresolved_mean"]) == pytest.approx((50 * share, 25 * share))
+    assert (row["return_mean"], row["return_range"]) == pytest.approx((0.5 - 1.5 * share, 1.5))
+    assert row["return_std"] == pytest.approx(1.5 * (share * (1 - share)) ** 0.5)
+    assert row["correct_mean"] == pytest.approx(100 * (1 - share))
 
 
 def test_the_planted_drift_is_found(output):
