@@ -93,7 +93,12 @@ class Spawner:
         os.waitpid(self.process, 0)
 
     def _serve(self, orders: int, answers: int, *, runner: int) -> None:
-        """Fork a zygote for each order, until there are no more; then exit."""
+        """Fork a zygote for each order, until there are no more; then exit.
+
+        Its number is told once the process between has ended: only then is the zygote a child of the runner's, to be
+        reaped by it.
+        """
+        number, to_number = os.pipe()
         while order := os.read(orders, MOST_BYTES):
             language, role, home, is_isolated, *descriptors = marshal.loads(order)
             modes = (os.O_RDONLY, os.O_WRONLY, os.O_RDONLY)
@@ -103,12 +108,15 @@ class Spawner:
             if child == 0:
                 forked = os.fork()
                 if forked == 0:
+                    os.close(number)
+                    os.close(to_number)
                     become = getattr(languages.LANGUAGES[language], role)
                     own = self._homes[home]._replace(is_isolated=is_isolated)
                     raise zygote.Born(zygote.Nursery(become, own, streams=opened, runner=runner))
-                os.write(answers, _PID.pack(forked))
+                os.write(to_number, _PID.pack(forked))
                 os._exit(0)
             os.waitpid(child, 0)
+            os.write(answers, os.read(number, _PID.size))
             for descriptor in opened:
                 os.close(descriptor)
         os._exit(0)

@@ -10,6 +10,24 @@ import pytest
 
 from sandbox import bundle, runner
 
+# On a busy host a process that has told its answer may keep on living for a while.
+SLOW_TO_END = """
+import os, sys, time
+from sandbox.inside import kernel, languages, spawner, zygote
+kernel.adopt_orphans()
+ends = os._exit
+os._exit = lambda status: (time.sleep(0.2), ends(status))
+home = zygote.Home(sys.argv[1], sys.argv[1], None)
+try:
+    forks = spawner.Spawner(home)
+    tool = forks.fork_zygote("python3", "tool", languages.Prepared("program.py"), home=home, is_isolated=False)
+    forks.close_zygote(tool)
+    forks.close()
+    print("reaped", forks.living == {forks.process})
+except zygote.Born as born:
+    born.zygote.serve()
+"""
+
 
 def test_a_runner_that_empties_shared_directories_starts_nowhere_but_in_a_container(tmp_path):
     with pytest.raises(SystemExit, match="first process of a container"):
@@ -46,3 +64,9 @@ def test_a_program_finds_no_module_of_ours():
     command = [sys.executable, "-I", "-c", bundle.text().replace('held["sandbox.runner"].main()', names)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert ended.stdout == "[]\n"
+
+
+def test_a_zygote_is_a_child_of_the_runner_as_soon_as_it_is_known(tmp_path):
+    command = [sys.executable, "-c", SLOW_TO_END, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stdout == "reaped True\n"
