@@ -7,7 +7,7 @@ nothing is mutated.
 import dataclasses
 import enum
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from beam_pipelines.matrices import Executions, Timings
 
@@ -68,15 +68,19 @@ class Generator:
     Attributes:
       id: unique in its problem.
       program: Python with a class `InputGenerator`, with a function `generate_input`, or, where there are `commands`, a
-        program that prints an input.
+        program in Python, C or C++ that prints an input.
       commands: the arguments of such a program, one text for each way of starting it; `{seed}` stands for a number.
       campaign: the round of test generation that it is for; empty for both.
+      language: the sandbox's name of its language.
+      files: its further files by name, such as headers.
     """
 
     id: str
     program: str
     commands: tuple[str, ...] = ()
     campaign: str = ""
+    language: str = "python3"
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

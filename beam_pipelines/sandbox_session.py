@@ -9,7 +9,7 @@ import dataclasses
 import pathlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from beam_pipelines import matrices
 from beam_pipelines.answer_files import AnswerFiles
@@ -113,6 +113,7 @@ class SandboxSession:
         tests: Sequence[Test],
         *,
         checker: str = "lines",
+        files: Mapping[str, str] | None = None,
         stops_early: bool = False,
         returns_output: bool = False,
         output_bytes: int | None = None,
@@ -124,6 +125,7 @@ class SandboxSession:
           solutions: programs, each in its own language.
           tests: where the expected output is None, any clean exit is a success.
           checker: name of the output comparison, or a program that judges, as `protocol.suite_judged_by` reads it.
+          files: further files of every program by name; None for none.
           stops_early: end a solution's run at its first failure; pairs after it are not run.
           returns_output: bring the programs' outputs back.
           output_bytes: limit of one output; None for the sandbox's own.
@@ -146,6 +148,7 @@ class SandboxSession:
             protocol.RunRequest(
                 program=solution.program,
                 language=solution.language,
+                files=dict(files or {}),
                 suite_sha256=suite.sha256,
                 limits=limits,
                 seed=round_index,

@@ -143,6 +143,11 @@ def parse_inputs(output: str | None, *, expected: int) -> tuple[str, ...] | str:
         return "generator_returned_no_text"
     if len(inputs) != expected:
         return "generator_returned_too_few_inputs"
+    return check_inputs(inputs)
+
+
+def check_inputs(inputs: Sequence[str]) -> tuple[str, ...] | str:
+    """Return inputs, each ended by a newline, or the reason, in one word, why they cannot be used."""
     if any(len(item) > MAX_INPUT_CHARACTERS for item in inputs):
         return "generated_input_too_large"
     if not all(map(is_unicode, inputs)):

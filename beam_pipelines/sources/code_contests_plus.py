@@ -7,14 +7,16 @@ outputs instead, and `--special_judges=reject` leaves problems that have a check
 from collections.abc import Mapping
 
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import Label, Problem, Solution, Test, count_stage
+from beam_pipelines.records import Generator, Label, Problem, Solution, Test, count_stage
 from beam_pipelines.sources.languages import language_named, select_languages
+from beam_pipelines.sources.own_generators import commands_in, runnable_generator
 from beam_pipelines.sources.reading import (
     ReadSource,
     optional_field,
     own_checker,
     read_row_source,
     required_field,
+    texts_field,
 )
 from optimrl_jax.arrays import TestKind
 from sandbox.protocol import JudgeProgram
@@ -51,6 +53,7 @@ def parse_code_contests_plus(name: str, row: Mapping[str, object], options: Buil
         *_solutions(row, "incorrect_submissions", Label.INCORRECT),
     ]
     accepted = select_languages(solutions, options)
+    generators = _generators(row, options)
     title = optional_field(row, "title", str, "")
     description = required_field(row, "description", str)
     problem = Problem(
@@ -68,13 +71,25 @@ def parse_code_contests_plus(name: str, row: Mapping[str, object], options: Buil
             Test(int(TestKind.ORIGINAL), required_field(case, "input", str), required_field(case, "output", str))
             for case in required_field(row, "test_cases", list)
         ),
+        generators=tuple(one for one in generators if one),
     )
-    return count_stage(problem, "read", other_language=len(solutions) - len(accepted))
+    others = generators.count(None)
+    return count_stage(problem, "read", other_language=len(solutions) - len(accepted), other_generators=others)
 
 
 def _checker(row: Mapping[str, object], options: BuildOptions) -> str:
     program = optional_field(row, "checker", str, "")
     return own_checker(JudgeProgram(program), options, comparison=CHECKER) if program.strip() else CHECKER
+
+
+def _generators(row: Mapping[str, object], options: BuildOptions) -> list[Generator | None]:
+    """Return the generator that the row has, None in its place where it cannot run."""
+    program = optional_field(row, "generator", str, "")
+    if not program.strip():
+        return []
+    script = optional_field(row, "generator_cmd", (str, list), "")
+    commands = commands_in(script if isinstance(script, str) else "\n".join(texts_field(row, "generator_cmd")))
+    return [runnable_generator(Generator("generator", program, commands=commands, language="cpp"), options)]
 
 
 def _solutions(row: Mapping[str, object], column: str, label: Label) -> list[Solution]:

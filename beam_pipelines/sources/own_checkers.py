@@ -11,13 +11,13 @@ import re
 from collections.abc import Mapping
 from typing import TypeVar
 
-from beam_pipelines.records import Problem
+from beam_pipelines.records import Generator, Problem
 from beam_pipelines.remote_files import existing_place
 from optimrl_jax.jobs.errors import UserError
 from sandbox.protocol import InvalidRequestError, JudgeProgram, ProblemPrograms, from_dict, to_json
 
 Checkers = Mapping[str, str]
-Program = TypeVar("Program", bound=JudgeProgram)
+Program = TypeVar("Program", bound=JudgeProgram | Generator)
 TESTLIB = "testlib.h"
 _INCLUDES_TESTLIB = re.compile(r'^\s*#\s*include\s*[<"]testlib\.h[>"]', re.MULTILINE)
 
@@ -33,14 +33,14 @@ def accepts_any_answer(statement: str) -> bool:
     return _ANY_ANSWER.search(" ".join(statement.split())) is not None
 
 
-def lacks_testlib(judge: JudgeProgram) -> bool:
+def lacks_testlib(program: JudgeProgram | Generator) -> bool:
     """Tell whether a program includes the header testlib.h without bringing it along."""
-    return TESTLIB not in judge.files and _INCLUDES_TESTLIB.search(judge.program) is not None
+    return TESTLIB not in program.files and _INCLUDES_TESTLIB.search(program.program) is not None
 
 
-def with_testlib(judge: Program, path: str) -> Program:
+def with_testlib(program: Program, path: str) -> Program:
     """Give a program the header testlib.h from a file; raises UserError where that is not there."""
-    return dataclasses.replace(judge, files=judge.files | {TESTLIB: _read_testlib(path)})
+    return dataclasses.replace(program, files={**program.files, TESTLIB: _read_testlib(path)})
 
 
 def parse_programs(value: object, *, path: str = "") -> JudgeProgram | ProblemPrograms:

@@ -247,7 +247,7 @@ def _texts(problem: Problem) -> Iterator[str]:
     for test in problem.tests:
         yield from (test.input, test.output or "", test.origin)
     for generator in problem.generators:
-        yield from (generator.id, generator.program)
+        yield from (generator.id, generator.program, *generator.commands, *generator.files.values())
 
 
 def _out_of_range(problem: Problem) -> str:

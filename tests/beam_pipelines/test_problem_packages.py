@@ -128,11 +128,38 @@ data:
         "generators/generators.yaml": settings,
     }
     problem = read_package(tmp_path, files)
-    assert [(one.id, one.commands) for one in problem.generators] == [
-        ("g.py", ()),
-        ("line.py", ("3 {seed}", "1 {seed:2}", "2 {seed:2}")),
+    assert [(one.id, one.commands, one.language) for one in problem.generators] == [
+        ("g.py", (), "python3"),
+        ("line.py", ("3 {seed}", "1 {seed:2}", "2 {seed:2}"), "python3"),
+        ("other.cpp", ("7",), "cpp"),
     ]
-    assert dict(problem.trace[0].notes)["other_generators"] == 2
+    assert dict(problem.trace[0].notes)["other_generators"] == 1
+
+
+def test_a_generator_of_several_files_is_named_by_its_list_or_its_directory(tmp_path):
+    settings = """
+generators: {range: [range.cpp, bounds.h], lost: [lost.cpp, gone.h], outside: [../submissions/accepted/a.cpp]}
+data: {secret: {data: [{a: range 5}, {b: made/ 1}, {c: made 3}, {d: lost 1}, {e: outside 1}, {f: /generators/own 2}]}}
+"""
+    files = LEGACY | {
+        "generators/g.py": None,
+        "generators/generators.yaml": settings,
+        "generators/range.cpp": "main",
+        "generators/bounds.h": "header",
+        "generators/lost.cpp": "",
+        "generators/made/made.py": "import more",
+        "generators/made/more.txt": "1",
+        "generators/own/own.c": "int main() {}",
+        "generators/scripted/a.py": "",
+        "generators/scripted/run": "",
+    }
+    problem = read_package(tmp_path, files)
+    assert {one.id: (one.language, one.commands, one.files) for one in problem.generators} == {
+        "range": ("cpp", ("5",), {"bounds.h": "header"}),
+        "made": ("python3", ("3",), {"more.txt": "1"}),
+        "own": ("c", ("2",), {}),
+    }
+    assert dict(problem.trace[0].notes)["other_generators"] == 1, "of one that lacks a file, its main file is left"
 
 
 @pytest.mark.parametrize(
@@ -266,6 +293,26 @@ def test_a_polygon_package_becomes_a_problem(tmp_path):
         ("a.cpp", "correct", "cpp"),
         ("w.py", "incorrect", "pypy3"),
     ]
+
+
+def test_the_programs_that_made_the_tests_of_a_polygon_package_are_its_generators(tmp_path):
+    resource = '<resources><file path="files/testlib.h"/></resources>'
+    executables = "".join(
+        f'<executable><source path="files/{name}" type="{kind}"/></executable>'
+        for name, kind in (("gen.cpp", "cpp.g++17"), ("unused.cpp", "cpp.g++17"), ("Old.pas", "pas.fpc"))
+    )
+    more = '<test cmd="gen 2 -n 5"/><test cmd="gen 1"/><test cmd="Old 3"/>'
+    manifest = MANIFEST.replace("</tests>", f"{more}</tests>").replace(
+        "<assets>", f"<files>{resource}<executables>{executables}</executables></files><assets>"
+    )
+    sources = {"files/gen.cpp": '#include "testlib.h"', "files/unused.cpp": "", "files/Old.pas": ""}
+    tests = {f"tests/0{number}{end}": "1\n" for number in (3, 4, 5) for end in ("", ".a")}
+    files = POLYGON | sources | tests | {"problem.xml": manifest, "files/testlib.h": "// header"}
+    problem = read_package(tmp_path, files, "polygon")
+    (generator,) = problem.generators
+    assert (generator.id, generator.commands, generator.language) == ("gen", ("1", "2 -n 5"), "cpp")
+    assert generator.files == {"testlib.h": "// header"}
+    assert dict(problem.trace[0].notes)["other_generators"] == 1
 
 
 def test_sections_of_a_statement_are_put_together(tmp_path):

@@ -38,7 +38,7 @@ def test_a_row_of_code_contests_plus_becomes_a_problem(tmp_path):
         "correct_submissions/1",
         "incorrect_submissions/0",
     ]
-    assert problem.trace[0].notes == (("other_language", 1),)
+    assert problem.trace[0].notes == (("other_language", 1), ("other_generators", 0))
     assert [(test.input, test.output) for test in problem.tests] == [("1\n", "2\n")]
 
 
@@ -51,6 +51,19 @@ def test_a_checker_of_the_problems_own_judges_with_the_header_that_it_includes(t
     judge = from_json(JudgeProgram, read_one(tmp_path, "code_contests_plus", row, testlib=str(header)).checker)
     assert (judge.program, judge.language, judge.convention) == (row["checker"], "cpp", "testlib")
     assert judge.files == {"testlib.h": "// a header\n"}
+
+
+@pytest.mark.parametrize("script", ["./gen 5 -n 1 > 1.in\n\n# large\n./gen 7\n./gen 7", ["gen 5 -n 1", "gen 7 | cat"]])
+def test_a_generator_of_code_contests_plus_comes_with_its_commands(tmp_path, script):
+    header = tmp_path / "testlib.h"
+    header.write_text("// a header\n")
+    row = PLUS | {"generator": '#include "testlib.h"\nint main() {}', "generator_cmd": script}
+    (generator,) = read_one(tmp_path, "code_contests_plus", row, testlib=str(header)).generators
+    assert (generator.language, generator.commands) == ("cpp", ("5 -n 1", "7"))
+    assert generator.files == {"testlib.h": "// a header\n"}
+    for left_out in (row, row | {"generator_cmd": None}):
+        problem = read_one(tmp_path, "code_contests_plus", left_out, testlib="" if left_out is row else str(header))
+        assert (problem.generators, dict(problem.trace[0].notes)["other_generators"]) == ((), 1)
 
 
 def test_a_checker_of_the_problems_own_is_compared_or_left_out_on_demand(tmp_path):

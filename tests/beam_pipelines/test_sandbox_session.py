@@ -1,6 +1,7 @@
 """Running programs for stages: generators in the sandbox, stops, renewal and sharing of the client."""
 
 import concurrent.futures
+import os
 
 import pytest
 
@@ -8,8 +9,10 @@ from beam_pipelines import sandbox_session
 from beam_pipelines.generators.drawing import draw_inputs
 from beam_pipelines.generators.harness import CAMPAIGN_METHODS
 from beam_pipelines.records import Generator, Test
+from sandbox.inside import languages
 from tests.beam_pipelines import planted
 
+COMPILER = languages.LANGUAGES["c"].needs
 METHODS = CAMPAIGN_METHODS["optimization"]
 PRINTED = "import random\nrandom.seed(7)\ndef generate_input():\n    print(random.randint(1, 10**9))\nprint('noise')\n"
 
@@ -52,6 +55,30 @@ def test_a_function_that_prints_is_a_generator_too_and_its_own_seed_does_not_fre
 )
 def test_a_generator_that_gives_no_inputs_has_a_reason(session, program, reason):
     assert draw_inputs(session, Generator("g", program), METHODS, calls=1, seed=0) == reason
+
+
+@pytest.mark.skipif(not os.access(COMPILER, os.X_OK), reason=f"{COMPILER} is not here")
+def test_a_compiled_generator_gets_the_arguments_of_each_command(session):
+    program = """
+#include "own.h"
+#include <stdio.h>
+int main(int count, char **arguments) {
+    for (int i = 1; i < count; i++) printf("%s%s", arguments[i], SEPARATOR);
+    return count > 1 && arguments[1][0] == 'x';
+}
+"""
+    own = {"own.h": '#define SEPARATOR "|"\n'}
+    generator = Generator("g", program, commands=("4", "", "'a b' {seed}"), language="c", files=own)
+    assert draw_inputs(session, generator, METHODS, calls=1, seed=5) == ("a b|5|\n", "\n", "4|\n")
+    assert len(draw_inputs(session, generator, METHODS, calls=2, seed=5)) == 4, "equal commands are called once"
+    failing = Generator("g", program, commands=("1", "x"), language="c", files=own)
+    assert draw_inputs(session, failing, METHODS, calls=1, seed=0) == "generator_runtime_error"
+
+
+@pytest.mark.parametrize("language", ["python3", "cpp"])
+def test_a_generator_that_the_sandbox_does_not_take_has_a_reason(session, language):
+    generator = Generator("g", "", commands=("1",), language=language, files={"no name": ""})
+    assert draw_inputs(session, generator, METHODS, calls=1, seed=0) == "generator_invalid_request"
 
 
 def test_executions_say_what_every_solution_did_on_every_test(session):

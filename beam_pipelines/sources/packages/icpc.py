@@ -16,7 +16,8 @@ from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import Problem, Test, count_stage
 from beam_pipelines.sources.languages import select_languages
 from beam_pipelines.sources.packages.folders import read_package_source
-from beam_pipelines.sources.packages.programs import read_generators_of_package, read_submissions
+from beam_pipelines.sources.packages.generators import read_generators_of_package
+from beam_pipelines.sources.packages.programs import read_submissions
 from beam_pipelines.sources.packages.validation import (
     Arguments,
     Validator,
@@ -53,7 +54,7 @@ def problem_from_package(package: pathlib.Path, options: BuildOptions) -> Proble
 
     Args:
       package: holds `problem.yaml`.
-      options: `languages` and `special_judges` count.
+      options: `languages`, `special_judges` and `testlib` count.
 
     Raises:
       BrokenRecordError: something is missing or does not fit; the message says what.
@@ -65,7 +66,7 @@ def problem_from_package(package: pathlib.Path, options: BuildOptions) -> Proble
     limits = dict(optional_field(manifest, "limits", dict, {}))
     submissions = read_submissions(package / "submissions")
     accepted = select_languages(submissions.solutions, options)
-    generators, others = read_generators_of_package(package / "generators")
+    generators, others = read_generators_of_package(package / "generators", options)
     tests, arguments = _tests_and_arguments(package, manifest)
     problem = Problem(
         id=f"{SOURCE}/{package.name}",

@@ -2,7 +2,8 @@
 
 Only packages that hold their tests can be read: tests and answers that a standard package leaves to be generated are
 named as missing. Checkers of the standard library become the comparison that they stand for; other checkers, and
-interactors, are run. Problems that read or write files are named and left out.
+interactors, are run, and so are generators, with the commands that made the tests. Problems that read or write files
+are named and left out.
 """
 
 import pathlib
@@ -12,8 +13,9 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from beam_pipelines.options import BuildOptions
-from beam_pipelines.records import Label, Problem, Solution, Test, count_stage
+from beam_pipelines.records import Generator, Label, Problem, Solution, Test, count_stage
 from beam_pipelines.sources.languages import language_named, select_languages
+from beam_pipelines.sources.own_generators import runnable_generator
 from beam_pipelines.sources.packages.folders import read_package_source
 from beam_pipelines.sources.reading import (
     BrokenRecordError,
@@ -68,7 +70,7 @@ def problem_from_polygon(package: pathlib.Path, options: BuildOptions) -> Proble
 
     Args:
       package: holds `problem.xml`.
-      options: `languages` and `special_judges` count.
+      options: `languages`, `special_judges` and `testlib` count.
 
     Raises:
       BrokenRecordError: something is missing or does not fit; the message says what.
@@ -84,6 +86,7 @@ def problem_from_polygon(package: pathlib.Path, options: BuildOptions) -> Proble
         raise UnsupportedProblemError("file_io", f"input-file = {judging.get('input-file')!r}")
     solutions, unlabelled = _solutions(package, root)
     accepted = select_languages(solutions, options)
+    generators = [runnable_generator(one, options) for one in _generators(package, root, testset)]
     problem = Problem(
         id=f"{SOURCE}/{root.get('short-name') or package.name}",
         source=SOURCE,
@@ -96,9 +99,11 @@ def problem_from_polygon(package: pathlib.Path, options: BuildOptions) -> Proble
         checker=_checker(package, root, options),
         solutions=accepted,
         tests=tuple(_tests(package, testset)),
+        generators=tuple(one for one in generators if one),
         tags=tuple(tag.get("value", "") for tag in root.iterfind("tags/tag")),
     )
-    return count_stage(problem, "read", other_language=len(solutions) - len(accepted), **unlabelled)
+    others = {"other_language": len(solutions) - len(accepted), "other_generators": generators.count(None)}
+    return count_stage(problem, "read", **others, **unlabelled)
 
 
 def _manifest(path: pathlib.Path) -> ElementTree.Element:
@@ -164,13 +169,31 @@ def _judging(
         raise UnsupportedProblemError(
             "special_judge", f"{node.tag if node is not None else 'checker'}: no source of it"
         )
-    headers = {
+    return kind(path.read_text("utf-8-sig", errors="replace"), _language(source), files=_headers(package, root))
+
+
+def _headers(package: pathlib.Path, root: ElementTree.Element) -> dict[str, str]:
+    return {
         place.name: place.read_text("utf-8-sig", errors="replace")
         for file in root.iterfind("files/resources/file")
         for place in [_inside(package, file.get("path", ""))]
         if place.suffix == ".h" and place.is_file()
     }
-    return kind(path.read_text("utf-8-sig", errors="replace"), _language(source), files=headers)
+
+
+def _generators(package: pathlib.Path, root: ElementTree.Element, testset: ElementTree.Element) -> Iterator[Generator]:
+    """Yield the programs that made tests, each with its commands in the order of the tests."""
+    commands: dict[str, dict[str, None]] = {}
+    for test in testset.iterfind("tests/test"):
+        name, _, arguments = test.get("cmd", "").strip().partition(" ")
+        commands.setdefault(name, {})[arguments.strip()] = None
+    headers = _headers(package, root)
+    for source in root.iterfind("files/executables/executable/source"):
+        path = _inside(package, source.get("path", ""))
+        if path.stem in commands and path.is_file():
+            program = path.read_text("utf-8-sig", errors="replace")
+            own = tuple(commands[path.stem])
+            yield Generator(path.stem, program, commands=own, language=_language(source), files=headers)
 
 
 def _solutions(package: pathlib.Path, root: ElementTree.Element) -> tuple[list[Solution], dict[str, int]]:

@@ -1,17 +1,15 @@
-"""Edge: the programs of a problem package: submissions with what they are expected to do, and input generators."""
+"""Edge: the submissions of a problem package, with what they are expected to do."""
 
 import dataclasses
 import fnmatch
-import itertools
 import pathlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-import yaml
-
-from beam_pipelines.records import Generator, Label, Solution
+from beam_pipelines.records import Label, Solution
 from beam_pipelines.sources.languages import language_named, language_of_file
+from beam_pipelines.sources.packages.generators import read_settings
 from beam_pipelines.sources.reading import optional_field
 
 # Verdicts that tests may have and that one test must have, by folder, as the format lays down.
@@ -39,9 +37,6 @@ VERDICT_OF_WORD = {
 }
 ALL_VERDICTS = {"AC", "WA", "RTE", "TLE"}
 FAILURES = {"WA", "RTE"}
-CLASS_MARKS = ("class InputGenerator", "def generate_input")
-# A command that is to be run a hundred times differs in its seed, and a campaign calls it again and again anyway.
-MOST_COUNTED = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +64,7 @@ def read_submissions(folder: pathlib.Path) -> Submissions:
     Raises:
       BrokenRecordError, yaml.YAMLError: `submissions.yaml` does not fit.
     """
-    settings = _read_yaml(folder / "submissions.yaml")
+    settings = read_settings(folder / "submissions.yaml")
     solutions: list[Solution] = []
     left_out: Counter[str] = Counter(too_slow=0, several_files=0)
     for path in sorted(path for path in folder.glob("*/*") if not path.name.startswith(".")):
@@ -132,67 +127,3 @@ def _expand_braces(pattern: str) -> Iterator[str]:
         return
     for choice in match[1].split(","):
         yield from _expand_braces(pattern[: match.start()] + choice + pattern[match.end() :])
-
-
-def read_generators_of_package(folder: pathlib.Path) -> tuple[tuple[Generator, ...], int]:
-    """Read the input generators of a package.
-
-    A Python program that defines `InputGenerator` or `generate_input` is called. Any other Python program is started
-    with the arguments with which `generators.yaml` starts it, and prints an input.
-
-    Args:
-      folder: the directory `generators` of a package; one that is not there has none.
-
-    Returns:
-      The generators that can be run, and how many other programs there are.
-    """
-    commands = _commands(_read_yaml(folder / "generators.yaml"))
-    generators, others = [], 0
-    for path in sorted(folder.glob("*")):
-        if path.is_dir() or path.suffix in ("", ".yaml", ".md", ".txt", ".h", ".hpp", ".in"):
-            continue
-        own = tuple(commands.get(path.name, ()))
-        program = path.read_text("utf-8-sig", errors="replace")
-        if language_of_file(path) == "python3" and any(mark in program for mark in CLASS_MARKS):
-            generators.append(Generator(path.name, program))
-        elif language_of_file(path) == "python3" and own:
-            generators.append(Generator(path.name, program, commands=own))
-        else:
-            others += 1
-    return tuple(generators), others
-
-
-def _commands(settings: Mapping[str, object]) -> dict[str, list[str]]:
-    """Collect the arguments of each program, in the order in which they stand under `data`."""
-    found: dict[str, list[str]] = {}
-    for command, count in _walk(settings.get("data")):
-        program, _, arguments = command.strip().partition(" ")
-        own = found.setdefault(program.removeprefix("/generators/"), [])
-        for number in itertools.islice(itertools.count(1), min(count, MOST_COUNTED)):
-            text = arguments.replace("{count}", str(number)).strip()
-            if text not in own:
-                own.append(text)
-    return found
-
-
-def _walk(node: object) -> Iterator[tuple[str, int]]:
-    """Yield the commands below a node, each with how often it is run."""
-    if isinstance(node, str):
-        yield node, 1
-    elif isinstance(node, list):
-        for item in node:
-            yield from _walk(item)
-    elif isinstance(node, dict) and isinstance(node.get("generate"), str):
-        count = node.get("count", 1)
-        yield node["generate"], count if isinstance(count, int) else 1
-    elif isinstance(node, dict):
-        # A directory has its tests under `data`; a test that is written out has `in`, `ans`, `copy` or a hint.
-        below = [node["data"]] if "data" in node else [value for key, value in node.items() if key not in ("in", "ans")]
-        if not {"in", "copy"} & set(node):
-            for value in below:
-                yield from _walk(value)
-
-
-def _read_yaml(path: pathlib.Path) -> dict[str, object]:
-    value = yaml.safe_load(path.read_text("utf-8-sig")) if path.is_file() else {}
-    return value if isinstance(value, dict) else {}
