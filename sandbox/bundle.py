@@ -4,11 +4,14 @@ Backends start `command` in ENVIRONMENT, in a container or beside one; nothing o
 the image. This module starts nothing itself.
 """
 
+import binascii
 import functools
 import io
+import json
 import pathlib
 import threading
 import tokenize
+import zlib
 
 FOLDER = pathlib.Path(__file__).parent
 # In the order in which they import each other.
@@ -30,26 +33,28 @@ MODULES = (
     "runner",
 )
 
-# The names are removed again, so that a program finds no module that a plain interpreter lacks.
-_LOADER = """import sys, types
-held, started_with = {{}}, frozenset(sys.modules)
+# The names are removed again, so that a program finds no module that a plain interpreter lacks. A process that is to
+# run a program begins it when this text has ended. Whatever goes with the text is taken apart then, page after page in
+# each of these processes: so names hold what can be held, and what the interpreter is started with is tiny.
+_LOADER = """
+import json, sys, types
+held, code = {{}}, (sys._getframe(0).f_code, sys._getframe(1).f_code)
 for name in ("sandbox", "sandbox.inside"):
     held[name] = sys.modules[name] = types.ModuleType(name)
     held[name].__path__ = []
-held["sandbox.inside"].STARTED_WITH = started_with
-for name, source in {sources!r}.items():
+held["sandbox.inside"].STARTED_WITH = frozenset(sys.modules) - {{*held, "json"}}
+for name, source in json.loads({sources!r}).items():
     parent, _, last = name.rpartition(".")
     held[name] = sys.modules[name] = types.ModuleType(name)
     setattr(held[parent], last, held[name])
     exec(compile(source, name + ".py", "exec"), held[name].__dict__)
-for name in held:
+for name in (*held, "zlib"):
     del sys.modules[name]
-program = held["sandbox.runner"].main()
-# Only in a process that is to run a program: it begins when this text has ended.
-if program is not None:
-    program.schedule()
+held["sandbox.runner"].main()
 """
-
+_STARTER = (
+    'exec(compile(__import__("zlib").decompress(__import__("binascii").a2b_base64({packed!r})), "loader", "exec"))'
+)
 
 _BUILDING = threading.Lock()
 
@@ -76,10 +81,11 @@ def command(python: str, *arguments: str) -> list[str]:
 
 
 def text() -> str:
-    """Return the program text: all MODULES as string literals, and a loader that leaves no trace in `sys.modules`.
+    """Return the program text: all MODULES, compressed, and a loader that leaves none of them in `sys.modules`.
 
-    It is a single argument of a command, of which Linux takes at most 128 KiB (MAX_ARG_STRLEN): docstrings and comments
-    stay behind. Lines keep their numbers. Workers may ask for it from several threads.
+    It is a single argument of a command, of which Linux takes at most 128 KiB (MAX_ARG_STRLEN), and of which each
+    process of a runner holds copies: docstrings and comments stay behind. Lines keep their numbers. Workers may ask for
+    it from several threads.
     """
     # One at a time: Python 3.11 can end in a SystemError where two threads parse at once.
     with _BUILDING:
@@ -89,7 +95,8 @@ def text() -> str:
 @functools.cache
 def _program_text() -> str:
     sources = {f"sandbox.{name}": _bare((FOLDER / f"{name.replace('.', '/')}.py").read_text()) for name in MODULES}
-    return _LOADER.format(sources=sources)
+    packed = zlib.compress(_LOADER.format(sources=json.dumps(sources)).encode(), level=9)
+    return _STARTER.format(packed=binascii.b2a_base64(packed, newline=False))
 
 
 def _bare(source: str) -> str:

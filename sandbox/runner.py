@@ -60,7 +60,6 @@ from sandbox.inside import (
     interactive,
     kernel,
     languages,
-    python,
     spawner,
     speed,
     zygote,
@@ -76,10 +75,11 @@ INTERACTOR_UIDS = 4096
 CONTROL_IN, CONTROL_OUT = 248, 249
 
 
-def main() -> python.MainProgram | None:
-    """Serve requests until standard input ends; return the program in a process that is to run one, else None.
+def main() -> None:
+    """Serve requests until standard input ends.
 
-    Programs come back by way of `zygote.Born`, and run once the interpreter's own text has ended.
+    A process that is to run a program comes back by way of `zygote.Born`, and runs it once the interpreter's own text
+    has ended.
 
     Raises:
       SystemExit: `--uid` was given outside a container.
@@ -89,6 +89,7 @@ def main() -> python.MainProgram | None:
     is_layout_fixed = kernel.fix_layout()
     if not _has_control():
         _restart_on_files()
+    kernel.forget_restart()
     try:
         runner = Runner(sys.argv[1], uid=uid, is_isolated="--world" in sys.argv, is_layout_fixed=is_layout_fixed)
         # Without a buffer: what was read ahead, nobody could wait for.
@@ -98,11 +99,11 @@ def main() -> python.MainProgram | None:
         nursery = born.zygote
     except EOFError:
         containment.kill_descendants(uid)
-        return None
+        return
     else:
-        return None
+        return
     # The runner's stack has been left: what follows starts as deep as in a fresh interpreter.
-    return nursery.serve()
+    nursery.serve()
 
 
 def _has_control() -> bool:

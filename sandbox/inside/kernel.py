@@ -19,6 +19,8 @@ REMOUNT, BIND, RECURSIVE, PRIVATE = 32, 4096, 16384, 1 << 18
 DETACH = 2
 PR_SET_CHILD_SUBREAPER = 36
 ADDR_NO_RANDOMIZE = 0x0040000
+# Heeded by the dynamic linker.
+BIND_NOW = "LD_BIND_NOW"
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PAUSE = ctypes.cast(_LIBC.pause, ctypes.c_void_p)
 
@@ -125,5 +127,14 @@ def remove_sysv_object(remover: str, *arguments: int) -> None:
 
 
 def restart(arguments: list[str]) -> None:
-    """Replace this process by a fresh interpreter with these arguments, its name first; does not return."""
-    os.execv(sys.executable, arguments)
+    """Replace this process by a fresh interpreter with these arguments, its name first; does not return.
+
+    That one looks up all functions of its libraries when it loads them, or every process forked from it would do so
+    when it first calls them. `forget_restart` removes what tells it.
+    """
+    os.execve(sys.executable, arguments, os.environ | {BIND_NOW: "1"})
+
+
+def forget_restart() -> None:
+    """Remove from the environment, which programs inherit, what `restart` has put there."""
+    os.environ.pop(BIND_NOW, None)

@@ -9,7 +9,6 @@ import functools
 import marshal
 import os
 import sys
-import types
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -57,15 +56,17 @@ class Prepared(NamedTuple):
     role: str = ""
 
 
-# Called in the forked process just before the program's first instruction: returns what is to run there, or never.
-Become = Callable[[Prepared, "groups.Meter | None"], "python.MainProgram | None"]
+# Called once, in the process that forks: returns what turns each forked process into the program. That call, just
+# before the program's first instruction, returns only for a Python program, which runs where the interpreter's own text
+# ends. The meter is read and closed when the program begins.
+Become = Callable[[Prepared, "groups.Meter | None"], Callable[[], None]]
 
 
 class Language(NamedTuple):
     """How programs of one language are made and run.
 
     Attributes:
-      become: turns a forked process into the program.
+      become: turns forked processes into the program.
       tool: turns a forked process into what reads the source on its standard input first, and exits with a status
         other than 0 where that is not a valid program.
       file: name of the source file.
@@ -134,24 +135,27 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def in_forked_interpreter(program: Prepared, meter: groups.Meter | None) -> python.MainProgram:
-    """Become a Python program in this very process: nothing starts anew, so only the program's own time is measured.
+def in_forked_interpreter(program: Prepared, meter: groups.Meter | None) -> Callable[[], None]:
+    """Run a Python program, marshalled code, in forked processes themselves.
 
-    Args:
-      program: holds marshalled code.
-      meter: read and closed when the program begins.
-
-    Returns:
-      The program, to be run where a fresh interpreter would run it.
+    Nothing starts anew, so that only the program's own time is measured.
     """
-    os.write(2, program.warnings)
-    # marshal is not safe on forged data, but this runs as the program's user: a forger could only attack itself.
-    code: types.CodeType = marshal.loads(program.made)
-    main = python.MainProgram(code, program.path, begin=functools.partial(clocks.mark_start, meter))
-    sys.argv.extend(program.arguments)
-    return main
+    main = python.MainProgram(program.path, program.arguments, begin=functools.partial(clocks.mark_start, meter))
+
+    def become() -> None:
+        os.write(2, program.warnings)
+        # marshal is not safe on forged data, but this runs as the program's user: a forger could only attack itself.
+        main.load(marshal.loads(program.made))
+
+    return become
 
 
+def _in_each_child(become: Callable[..., None]) -> Callable[..., Callable[[], None]]:
+    """Leave everything to the forked processes, where nothing of the program can be made ahead."""
+    return functools.partial(functools.partial, become)
+
+
+@_in_each_child
 def compile_python(program: Prepared, _: groups.Meter | None) -> None:
     """Compile standard input as the interpreter would a file, and write the marshalled code to standard output.
 
@@ -173,12 +177,14 @@ def compile_python(program: Prepared, _: groups.Meter | None) -> None:
     os._exit(0)
 
 
+@_in_each_child
 def interpret(program: Prepared, meter: groups.Meter | None, *, interpreter: str) -> None:
     """Replace this process by a fresh interpreter on the program's file; its start-up counts as the program's time."""
     clocks.mark_start(meter)
     os.execv(interpreter, [interpreter, program.path, *program.arguments])
 
 
+@_in_each_child
 def run_jar(program: Prepared, meter: groups.Meter | None) -> None:
     """Replace this process by a Java machine on the archive at PROGRAM_DESCRIPTOR; its start-up counts as well."""
     clocks.mark_start(meter)
@@ -186,12 +192,14 @@ def run_jar(program: Prepared, meter: groups.Meter | None) -> None:
     os.execv(JAVA, [JAVA, *JAVA_FLAGS, "-cp", archive, "Main", *program.arguments])
 
 
+@_in_each_child
 def execute(program: Prepared, meter: groups.Meter | None) -> None:
     """Replace this process by the binary at PROGRAM_DESCRIPTOR."""
     clocks.mark_start(meter)
     os.execve(PROGRAM_DESCRIPTOR, [PROGRAM_FILE, *program.arguments], os.environ)
 
 
+@_in_each_child
 def run_tool(program: Prepared, meter: groups.Meter | None, *, command: tuple[str, ...]) -> None:
     """Replace this process by a tool of the image, which reads the source on its standard input.
 

@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import machinery
 
 BROKEN_OUTPUT = 120
@@ -34,19 +34,26 @@ SYS_NAMES = (
 
 
 class MainProgram:
-    """A compiled program about to run as `__main__`, once the text that started this interpreter has ended."""
+    """A program about to run as `__main__`, once the text that started this interpreter has ended.
 
-    def __init__(self, code: types.CodeType, path: str, *, begin: Callable[[], None]) -> None:
-        """Set up `__main__`, `sys.argv` and `sys.path` as `python PATH` would.
+    All that does not depend on a single run is made once, in the process that forks: what a forked process writes to,
+    it has to copy first. `load` is the rest.
+    """
+
+    def __init__(self, path: str, arguments: Sequence[str], *, begin: Callable[[], None]) -> None:
+        """Set up `__main__`, `sys.argv` and `sys.path` as `python PATH ARGUMENTS` would; nothing runs before `load`.
 
         Args:
-          code: the compiled program.
-          path: its source file; modules are also found in the directory of that.
+          path: the program's source file; modules are also found in the directory of that.
+          arguments: of its command line, after its name.
           begin: called just before the program's first instruction.
         """
+        # If nobody held the module of the text that started this interpreter, every forked process would take it apart.
+        self._text = sys.modules["__main__"]
         self._module: types.ModuleType | None = types.ModuleType("__main__")
         # Called as a function, it lies no deeper in the stack than a module's code; under `exec` it would, by one.
-        self._main: types.FunctionType | None = types.FunctionType(code, self._module.__dict__)
+        nothing = compile("", path, "exec")
+        self._main: types.FunctionType | None = types.FunctionType(nothing, self._module.__dict__)
         self._status = 0
         self._is_interrupted = False
         namespace = self._module.__dict__
@@ -56,23 +63,21 @@ class MainProgram:
         namespace["__file__"] = path
         namespace["__cached__"] = None
         sys.modules["__main__"] = self._module
-        sys.argv = [path]
+        sys.argv = [path, *arguments]
         sys.path.insert(0, os.path.dirname(path))
         self._ours = frozenset(sys.modules) - {"__main__"}
         self._begin = begin
-
-    def schedule(self) -> None:
-        """Arrange for the program to run when the interpreter's own text has ended.
-
-        Exit functions run in reverse order of registration: `begin`, the program, then what ends the process.
-        """
-        # Whatever this process registered for its own end must not run at a program's.
+        # Whatever this process registered for its own end must not run at a program's. Exit functions run in reverse
+        # order: `begin`, the program, then what ends the process.
         atexit._clear()
         sys.unraisablehook = self._catch
-        atexit.register(self._finish)
-        if self._main is not None:
-            atexit.register(self._main)
-        atexit.register(self._begin)
+        for function in (self._finish, self._main, begin):
+            atexit.register(function)
+
+    def load(self, code: types.CodeType) -> None:
+        """Take the compiled program, in the process that is to run it: when that has left its stack, it runs."""
+        assert self._main is not None
+        self._main.__code__ = code
 
     def _catch(self, raised: "sys.UnraisableHookArgs") -> None:
         """Treat the exception that ended the program as the interpreter would; leave all others to the interpreter."""

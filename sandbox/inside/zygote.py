@@ -17,10 +17,10 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
-from sandbox.inside import clocks, containment, groups, languages, python, worlds
+from sandbox.inside import clocks, containment, groups, languages, worlds
 
 # Descriptors of the runner (input, output, errors, mark of the start, files or -1), then limits in the order of LIMITS.
 _GO = struct.Struct("=5i5d")
@@ -172,11 +172,13 @@ class Nursery:
         """Take over the open files in a process that was just forked, read the program, and close everything else.
 
         Args:
-          become: turns a forked process into the program.
+          become: turns forked processes into the program.
           home: where programs run, and as whom.
           streams: descriptors to read orders from, to write answers to, and to read the program from.
           runner: number of the runner's process.
         """
+        # Held by itself, or every child would take it apart when it leaves this stack.
+        self._self = self
         self._become = become
         self._home = home
         self._runner = runner
@@ -192,11 +194,10 @@ class Nursery:
             os.dup2(binary, languages.PROGRAM_DESCRIPTOR)
             os.close(binary)
 
-    def serve(self) -> python.MainProgram | None:
+    def serve(self) -> None:
         """Fork a child for each command until there are no more, then exit; return only in a child.
 
-        Returns:
-          The Python program that this child has become and has to run. A child of any other language does not return.
+        It has become a Python program, which runs where the interpreter's own text ends.
         """
         try:
             if self._home.group:
@@ -205,14 +206,15 @@ class Nursery:
             self._meter = meter.moved_to(clocks.METER_DESCRIPTOR) if meter else None
             if self._home.is_isolated:
                 worlds.prepare_template((self._home.program,))
-            return self._serve_children()
+            self._serve_children()
+            return
         except BrokenPipeError:
             pass
-        except Exception as error:
+        except BaseException as error:
             sys.excepthook(type(error), error, error.__traceback__)
         os._exit(0)
 
-    def _serve_children(self) -> python.MainProgram | None:
+    def _serve_children(self) -> None:
         """Fork a child for each command, in a world of its own where there are worlds, and report its end."""
         containment.take_precedence()
         clocks.watch_from_here()
@@ -221,12 +223,12 @@ class Nursery:
         os.dup2(failure, _FAILURE)
         os.close(failure)
         os.set_blocking(failures, False)
-        self._get_ready()
+        become = self._get_ready()
         while len(message := os.read(_COMMANDS, _GO.size)) == _GO.size:
             first = gate.open() if gate else None
             child = os.fork()
             if child == 0:
-                return self._begin(message, first)
+                return self._begin(message, first, become)
             status, report = self._report_on(child)
             if gate and first is not None:
                 gate.close(first)
@@ -237,13 +239,19 @@ class Nursery:
             os.write(_ANSWERS, report)
         os._exit(0)
 
-    def _get_ready(self) -> None:
-        """Freeze all objects, so that garbage collection in a fork copies no pages; then tell the runner to go on."""
+    def _get_ready(self) -> Callable[[], None]:
+        """Make what every child starts from, tell the runner to go on, and return what turns a child into the program.
+
+        All objects are frozen first, so that garbage collection in a child copies no pages. It has to reach those that
+        belong to the program, which are made afterwards.
+        """
         gc.collect()
         gc.freeze()
+        become = self._become(self._program, self._meter)
         os.write(_ANSWERS, _READY.pack(True))
+        return become
 
-    def _begin(self, message: bytes, first: int | None) -> python.MainProgram | None:
+    def _begin(self, message: bytes, first: int | None, become: Callable[[], None]) -> None:
         """Prepare the child's surroundings, then become the program; `first` begins its world, if it has one."""
         try:
             self._take_streams(message)
@@ -253,7 +261,7 @@ class Nursery:
             sys.excepthook(type(error), error, error.__traceback__)
             os.write(_FAILURE, b"!")
             _exit_now(NO_WORLD)
-        return self._be_program(message)
+        self._be_program(message, become)
 
     def _report_on(self, child: int) -> tuple[int, bytes]:
         """Wait for the end of a child; return its status and the report.
@@ -286,7 +294,7 @@ class Nursery:
                 os.dup2(opened, target)
                 os.close(opened)
 
-    def _be_program(self, message: bytes) -> python.MainProgram | None:
+    def _be_program(self, message: bytes, become: Callable[[], None]) -> None:
         """Take on the limits and the user in the child, then become the program."""
         try:
             os.setsid()
@@ -304,7 +312,7 @@ class Nursery:
                 containment.become_user(self._home.uid, processes=None if is_bounded else int(processes))
             if self._program.role:
                 languages.unpack_files(self._program.role)
-            return self._become(self._program, self._meter)
+            become()
         except BaseException as error:
             sys.excepthook(type(error), error, error.__traceback__)
             _exit_now(1)

@@ -59,9 +59,10 @@ def test_the_bundle_refuses_as_well(tmp_path):
     assert b"first process of a container" in ended.stderr
 
 
-def test_a_program_finds_no_module_of_ours():
+def test_a_program_finds_no_module_of_ours(monkeypatch):
     names = 'print([name for name in sys.modules if "sandbox" in name])'
-    command = [sys.executable, "-I", "-c", bundle.text().replace('held["sandbox.runner"].main()', names)]
+    monkeypatch.setattr(bundle, "_LOADER", bundle._LOADER.replace('held["sandbox.runner"].main()', names))
+    command = [sys.executable, "-I", "-c", bundle._program_text.__wrapped__()]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert ended.stdout == "[]\n"
 
