@@ -26,6 +26,7 @@ from optimrl_jax.evaluation.policies import KEY_VARIABLE
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.command_line import ArgumentParser, log_to_terminal, run_command
 from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.jobs.locks import locked_directory
 from optimrl_jax.jobs.progress import JobProgress
 
 _LOG = logging.getLogger(__name__)
@@ -53,6 +54,11 @@ def compare(flags: argparse.Namespace) -> None:
     selection = pairwise.select_pairs(study, left, right)
     output = pathlib.Path(flags.output)
     output.mkdir(parents=True, exist_ok=True)
+    with locked_directory(output, field="--output"):
+        _compare(selection, flags, output)
+
+
+def _compare(selection: pairwise.Selection, flags: argparse.Namespace, output: pathlib.Path) -> None:
     found = classify(selection.pairs, flags, answers=output / "answers.jsonl")
     files.write_json(output / "summary.json", summarize(selection, found))
     rows = [_row(classification) for classification in found]

@@ -20,6 +20,7 @@ from optimrl_jax.evaluation.held_out.problems import check_scores, load_held_out
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
+from optimrl_jax.jobs.locks import locked_directory
 from optimrl_jax.settings import Settings
 from optimrl_jax.training import checkpoints
 
@@ -28,13 +29,18 @@ _LOG = logging.getLogger(__name__)
 
 def main(job: Job) -> None:
     """Evaluate every policy and write records, table, plots and `summary.json`."""
-    started_s = time.monotonic()
     settings = with_default_policies(job.settings, job.workdir)
     policies.check_names(settings.evaluation.policies)
     check_scores(settings)
-    problems = load_held_out(settings)
     output = job.workdir / "evaluation"
     output.mkdir(parents=True, exist_ok=True)
+    with locked_directory(output, field="--workdir"):
+        _evaluate(job, settings, output)
+
+
+def _evaluate(job: Job, settings: Settings, output: pathlib.Path) -> None:
+    started_s = time.monotonic()
+    problems = load_held_out(settings)
     evaluation = collect_evaluation(settings, problems, output)
     times, drift = replay.reference_times(evaluation, settings)
     outcomes = replay.replay_policies(evaluation, times, ties=settings.environment.ties)

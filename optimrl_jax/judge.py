@@ -26,6 +26,7 @@ from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.jobs.locks import locked_directory
 from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.rollout import execution, rewarder
 from optimrl_jax.settings import DataSettings, Settings
@@ -37,7 +38,16 @@ SHARES = ("correct", "fast")
 
 
 def main(job: Job) -> None:
-    """Run and judge every program of `--programs`, and write what each earned."""
+    """Run and judge every program of `--programs`, and write what each earned.
+
+    Raises:
+      UserError: if something named does not exist or does not fit, or another job is at work in the workdir.
+    """
+    with locked_directory(job.workdir, field="--workdir"):
+        _judge(job)
+
+
+def _judge(job: Job) -> None:
     started_s = time.monotonic()
     settings = job.settings
     rows = _rows(job.options["programs"])

@@ -21,6 +21,7 @@ from optimrl_jax.data.corpus import Corpus, corpus_of_dataset, corpus_of_mix
 from optimrl_jax.distributed import multihost, sharding
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.jobs.locks import locked_directory
 from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.model import decoder
 from optimrl_jax.model.adapters import frozen_base
@@ -38,10 +39,13 @@ def main(job: Job) -> None:
     """Train tokenizer and policy; leave checkpoints, metrics and `summary.json` in the workdir.
 
     Raises:
-      UserError: if something named in the settings is missing or does not fit, or the run diverges.
+      UserError: if something named in the settings is missing or does not fit, another job is at work in the workdir,
+        or the run diverges.
     """
     with multihost.distributed_session(job.settings, shared=multihost.SHARED_IN_SFT):
-        _run(job, own=multihost.process_directory(job.workdir))
+        own = multihost.process_directory(job.workdir)
+        with locked_directory(own, field="--workdir"):
+            _run(job, own=own)
 
 
 def _run(job: Job, *, own: pathlib.Path) -> None:

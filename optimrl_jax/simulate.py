@@ -19,6 +19,7 @@ from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError, require
+from optimrl_jax.jobs.locks import locked_directory
 from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.simulator import diagnostics, plots, report, studies
 from optimrl_jax.simulator.configurations import configurations
@@ -46,7 +47,8 @@ class SweepResult:
 def main(job: Job) -> None:
     """Write the tables, figures and `summary.json` of the study that the settings name into the workdir."""
     settings = typing.cast(SimulatorSettings, job.settings)
-    STUDIES[settings.study](job.workdir, settings)
+    with locked_directory(job.workdir, field="--workdir"):
+        STUDIES[settings.study](job.workdir, settings)
 
 
 def sweep_environments(workdir: pathlib.Path, settings: SimulatorSettings) -> None:

@@ -27,6 +27,7 @@ from optimrl_jax.grpo.loop import Learner, RolloutSource, TrainingLoop
 from optimrl_jax.grpo.sync_rollouts import SyncRollouts
 from optimrl_jax.jobs.command_line import Job, run_job
 from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.jobs.locks import locked_directory
 from optimrl_jax.model.adapters import frozen_base
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import dry_run
@@ -88,10 +89,13 @@ def main(job: Job) -> None:
     """Train the policy of `grpo.init_from`; leave checkpoints, metrics and `summary.json` in the workdir.
 
     Raises:
-      UserError: if something named in the settings is missing or does not fit, or the run diverges.
+      UserError: if something named in the settings is missing or does not fit, another job is at work in the workdir,
+        or the run diverges.
     """
     with multihost.distributed_session(job.settings, shared=multihost.SHARED_IN_GRPO):
-        _run(job, own=multihost.process_directory(job.workdir))
+        own = multihost.process_directory(job.workdir)
+        with locked_directory(own, field="--workdir"):
+            _run(job, own=own)
 
 
 def _run(job: Job, *, own: pathlib.Path) -> None:

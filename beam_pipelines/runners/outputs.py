@@ -15,6 +15,7 @@ from etils import epath
 from beam_pipelines.dmc_optim.dmc_optim_dataset_builder import NAME
 from beam_pipelines.remote_files import copy_files, is_remote, reachable_path
 from beam_pipelines.runners import build_lock
+from optimrl_jax.jobs import locks
 from optimrl_jax.jobs.user_paths import writable_directory
 
 STORE = "executions.sqlite"
@@ -81,7 +82,7 @@ def open_output(name: str) -> Iterator[OutputDirectory]:
     target = reachable_path(name, "--output")
     if not is_remote(name):
         local = writable_directory(name, "--output")
-        with build_lock.locked_directory(local):
+        with locks.locked_directory(local, field="--output", work=build_lock.BUILD):
             yield OutputDirectory(local, target, require_lock=lambda: None)
         return
     with (

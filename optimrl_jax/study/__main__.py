@@ -15,7 +15,9 @@ from collections.abc import Sequence
 from optimrl_jax.jobs.checked_fields import did_you_mean
 from optimrl_jax.jobs.command_line import ArgumentParser, log_to_terminal, run_command
 from optimrl_jax.jobs.errors import UserError, require
+from optimrl_jax.jobs.locks import locked_directory
 from optimrl_jax.jobs.processes import run_job_process
+from optimrl_jax.jobs.user_paths import writable_directory
 from optimrl_jax.study.plan import ROWS, StudyStep, study_steps
 from optimrl_jax.study.report import read_study, write_report
 
@@ -45,7 +47,8 @@ def _run(arguments: Sequence[str]) -> None:
     root = pathlib.Path(flags.output)
     steps = study_steps(str(root), config=flags.config, rows=rows, seeds=flags.seeds, changes=changes)
     if not flags.report:
-        _run_steps(steps)
+        with locked_directory(writable_directory(flags.output, "--output"), field="--output"):
+            _run_steps(steps)
     whole = [root / f"seed{seed}" for seed in range(flags.seeds) if (root / f"seed{seed}" / "summary.json").exists()]
     if not whole:
         raise UserError(f"--output = {root}: expected at least one seed whose evaluation is finished")
