@@ -8,12 +8,20 @@ from typing import Any
 
 import numpy as np
 from matplotlib import ticker
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from beam_pipelines.report import campaign_tables, dataset_statistics, tail_tables
 
 KINDS = ("original", "correctness", "optimization")
 CASES = 3
+
+
+def plain_log_ticks(axis: Axis) -> None:
+    """Write 1, 2, 5, 10 … at a logarithmic axis, which has powers of ten alone, or 6 x 10^0, otherwise."""
+    axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def draw_duration_tails(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
@@ -30,6 +38,8 @@ def draw_duration_tails(examples: Sequence[dataset_statistics.Example], path: pa
         if seconds.size:
             axes.step(1000 * seconds, 1 - np.arange(seconds.size) / seconds.size, where="post", label=kind)
     axes.set(xscale="log", yscale="log", xlabel="mean duration of a test, ms", ylabel="share of tests above")
+    plain_log_ticks(axes.xaxis)
+    plain_log_ticks(axes.yaxis)
     axes.legend()
     _saved(figure, path)
 
@@ -53,9 +63,7 @@ def draw_profiles(examples: Sequence[dataset_statistics.Example], path: pathlib.
         title = textwrap.fill(name.replace("_", " "), 28)
         axes.set_title(f"{title}\nrobust CV {float(example['robust_cv']):.2f}", fontsize=8)
         axes.set(xlabel="tests, fastest first", yscale="log")
-        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
-        axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+        plain_log_ticks(axes.yaxis)
     all_axes[0][0].set_ylabel("mean duration, ms")
     all_axes[0][0].legend(fontsize=7)
     _saved(figure, path)
@@ -197,6 +205,7 @@ def draw_quantiles(examples: Sequence[dataset_statistics.Example], path: pathlib
         ):
             axes.plot(np.sort(values), marker=".", linewidth=1, label=kind)
             axes.set(title=name, yscale="log", xlabel="problems, sorted")
+            plain_log_ticks(axes.yaxis)
     all_axes[0].set_ylabel("seconds")
     all_axes[0].legend(fontsize=7)
     _saved(figure, path)

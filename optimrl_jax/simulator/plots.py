@@ -10,8 +10,8 @@ from optimrl_jax.evaluation import style
 from optimrl_jax.simulator.configurations import STAGES, Configuration
 from optimrl_jax.simulator.diagnostics import DIAGNOSTICS, clipped_line, smoothed
 
-MARKERS = {"pre-execution": "o", "intra-execution": "s", "post-execution": "^"}
 HEATMAP_TOLERANCE = 0.1
+HEATMAP_COLUMNS = 4
 
 
 def landscape(configurations: Sequence[Configuration], diagnostics: Mapping[str, np.ndarray]) -> Figure:
@@ -21,7 +21,7 @@ def landscape(configurations: Sequence[Configuration], diagnostics: Mapping[str,
       configurations: of the sweep.
       diagnostics: `[c]` by name (`diagnostics.diagnose`).
     """
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes = figure.subplots()
     family = np.array([one.family for one in configurations])
     for index, (name, stage) in enumerate(STAGES.items()):
@@ -29,14 +29,14 @@ def landscape(configurations: Sequence[Configuration], diagnostics: Mapping[str,
         axes.scatter(
             diagnostics["auc_raw"][chosen],
             diagnostics["steepness"][chosen],
-            s=16,
-            alpha=0.6,
-            marker=MARKERS[stage],
+            s=20,
+            alpha=0.7,
+            marker=style.marker(index),
             color=style.colour(index),
             label=f"{name} ({stage})",
         )
     axes.set(xlabel="AUC, share of samples that pass", ylabel="steepness S = a / (1 + |a|)")
-    axes.legend(frameon=False, fontsize=7)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     return figure
 
 
@@ -75,20 +75,31 @@ def heatmaps(configurations: Sequence[Configuration], diagnostics: Mapping[str, 
             for index, one in enumerate(configurations)
             if one.family == family and fixed.items() <= dict(one.values).items()
         ]
-        figure = Figure(figsize=(15, 1.4 + 0.32 * len(rows)), layout="constrained")
-        for axes, (metric, title) in zip(figure.subplots(1, len(DIAGNOSTICS)), DIAGNOSTICS.items(), strict=True):
-            grid = diagnostics[metric][chosen].reshape(len(rows), len(columns))
-            axes.set_title(title, fontsize=7)
-            figure.colorbar(axes.imshow(grid, cmap=style.SEQUENTIAL, aspect="auto"), ax=axes).ax.tick_params(
-                labelsize=5
-            )
-            axes.set_xticks(range(len(columns)), columns, fontsize=5, rotation=90)
-            axes.set_yticks(range(len(rows)), rows, fontsize=5)
-            axes.set_xlabel(column_name, fontsize=6)
-            axes.set_ylabel(row_name, fontsize=6)
-        figure.suptitle(family)
-        figures[family] = figure
+        grids = {metric: diagnostics[metric][chosen].reshape(len(rows), len(columns)) for metric in DIAGNOSTICS}
+        figures[family] = _heatmap_panels(grids, rows=(row_name, rows), columns=(column_name, columns))
+        figures[family].suptitle(f"{family}: brighter is more, not better")
     return figures
+
+
+def _heatmap_panels(
+    grids: Mapping[str, np.ndarray], *, rows: tuple[str, Sequence[str]], columns: tuple[str, Sequence[str]]
+) -> Figure:
+    """Draw a panel for each diagnostic, all on the same axes, (name, ticks) of which are given."""
+    lines = -(-len(grids) // HEATMAP_COLUMNS)
+    figure = Figure(figsize=(11, lines * (1.3 + 0.17 * len(rows[1]))), layout="constrained")
+    panels = figure.subplots(lines, HEATMAP_COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
+    for place, (axes, (metric, grid)) in enumerate(zip(panels, grids.items(), strict=False)):
+        axes.set_title(DIAGNOSTICS[metric], fontsize=9)
+        bar = figure.colorbar(axes.imshow(grid, cmap=style.SEQUENTIAL, aspect="auto"), ax=axes)
+        bar.ax.tick_params(labelsize=7)
+        axes.set_xticks(range(len(columns[1])), columns[1], fontsize=7, rotation=90)
+        axes.set_yticks(range(len(rows[1])), rows[1], fontsize=7)
+        axes.tick_params(labelbottom=place + HEATMAP_COLUMNS >= len(grids))
+    for axes in panels[len(grids) :]:
+        axes.remove()
+    figure.supxlabel(columns[0], fontsize=9)
+    figure.supylabel(rows[0], fontsize=9)
+    return figure
 
 
 def curve_panels(curves: Mapping[str, np.ndarray], *, x: np.ndarray, window: int) -> Figure:
