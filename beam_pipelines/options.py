@@ -5,7 +5,16 @@ Frozen and made of plain values, so that it pickles into workers and is written 
 
 import dataclasses
 
-from optimrl_jax.jobs.checked_fields import INNER_SHARE, NOT_NEGATIVE, POSITIVE, POSITIVE_SHARE, SHARE, Check, setting
+from optimrl_jax.jobs.checked_fields import (
+    INNER_SHARE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_SHARE,
+    SHARE,
+    Check,
+    at_most,
+    setting,
+)
 
 KNOWN_LANGUAGES = ("python3", "pypy3", "c", "cpp", "java", "go", "rust", "javascript")
 LANGUAGES: Check = (
@@ -16,6 +25,7 @@ VERSION: Check = (
     lambda value: [part.isdecimal() for part in value.split(".")] == [True] * 3,
     "three whole numbers with points between them",
 )
+MEMORY_MIB: Check = (lambda value: 16 <= value <= 1 << 20, "a whole number in [16, 1048576]")
 JUDGES: Check = (lambda value: value in ("run", "reject", "compare"), "run, reject or compare")
 
 VARIANTS: Check = (lambda value: value in ("full", "light"), "full or light")
@@ -55,9 +65,9 @@ class BuildOptions:
     verifiers: int = setting(10, "solutions that vote on an output at most (paper: 10)", POSITIVE)
     max_original_tests: int = setting(0, "original tests kept of a problem at most; 0: all", NOT_NEGATIVE)
     max_solutions: int = setting(0, "solutions kept of each label and problem at most; 0: all", NOT_NEGATIVE)
-    repeats: int = setting(3, "timed executions of each optimization test", POSITIVE)
-    limit_s: float = setting(10.0, "cap of one execution, s (paper: 10)", POSITIVE)
-    memory_mib: int = setting(1024, "memory of one execution, MiB (paper: 1 GB)", POSITIVE)
+    repeats: int = setting(3, "timed executions of each optimization test", at_most(100))
+    limit_s: float = setting(10.0, "cap of one execution, s (paper: 10)", at_most(600))
+    memory_mib: int = setting(1024, "memory of one execution, MiB (paper: 1 GB)", MEMORY_MIB)
     min_robust_cv: float = setting(0.3, "robust CV from which a problem is duration-filterable", NOT_NEGATIVE)
     test_share: float = setting(302 / 1302, "share of the filterable problems that rl_test gets", INNER_SHARE)
     variant: str = setting("full", "full, or light: one solution a label, no optimization tests", VARIANTS)
@@ -67,7 +77,7 @@ class BuildOptions:
     detach: bool = setting(False, "start the runner's job and do not wait for it; the same command without it goes on")
     take_over: bool = setting(False, "go on in place of a detached job that ended before all its records were there")
     trust_programs: bool = setting(False, "run programs of others on this host without containment (address local)")
-    sandbox_workers: int = setting(2, "programs executed at the same time by one process", POSITIVE)
+    sandbox_workers: int = setting(2, "programs executed at the same time by one process", at_most(1024))
 
 
 def sandbox_address(options: BuildOptions) -> str:

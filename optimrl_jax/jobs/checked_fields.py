@@ -23,6 +23,13 @@ OPEN_SHARE: Check = (lambda value: 0 <= value < 1, "a share in [0, 1)")
 POSITIVE_SHARE: Check = (lambda value: 0 < value <= 1, "a share above 0, at most 1")
 INNER_SHARE: Check = (lambda value: 0 < value < 1, "a share between 0 and 1")
 PERCENT: Check = (lambda value: 0 <= value <= 100, "a percentage")
+# What JAX and Grain take for a seed: of a larger one JAX would use the last 32 bits.
+SEED: Check = (lambda value: 0 <= value < 1 << 32, "a whole number in [0, 4294967295]")
+# Waiting: clocks and sockets count in types that end; nobody waits a year.
+WAIT_S: Check = (lambda value: 0 < value <= 31_536_000, "positive seconds, at most a year")
+NAME: Check = (lambda value: bool(value), "a text that is not empty")
+PORT: Check = (lambda value: 0 <= value <= 65_535, "a port in [0, 65535]")
+URL: Check = (lambda value: not value or value.startswith(("http://", "https://")), "http(s)://host:port, or nothing")
 TEXTS: Check = (lambda value: all(isinstance(text, str) and text for text in value), "texts that are not empty")
 ANY: Check = (lambda value: True, "")
 
@@ -39,6 +46,11 @@ Kind = typing.TypeVar("Kind", bound=HasFields)
 def one_of(*choices: object) -> Check:
     """Build the check of a value that has to be one of `choices`."""
     return (lambda value: value in choices, f"one of {', '.join(map(str, choices))}")
+
+
+def at_most(most: float) -> Check:
+    """Build the check of a positive number that is not above `most`."""
+    return (lambda value: 0 < value <= most, f"a positive number, at most {most}")
 
 
 def setting(default: typing.Any, meaning: str, check: Check = ANY) -> typing.Any:
@@ -117,9 +129,7 @@ def _checked(hint: typing.Any, value: object, field: dataclasses.Field, name: st
 
 def _typed(hint: typing.Any, value: object, name: str) -> object:
     if isinstance(hint, types.GenericAlias):
-        if not isinstance(value, list | tuple):
-            raise SettingsError(f"{name} = {value!r}: expected a tuple")
-        return tuple(tuple(item) if isinstance(item, list) else item for item in value)
+        return _typed_items(typing.get_args(hint), value, name)
     # A bool is an int in Python, but where a number is expected it is a mistake.
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -128,3 +138,14 @@ def _typed(hint: typing.Any, value: object, name: str) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         raise SettingsError(f"{name} = {value!r}: expected a finite number")
     return value
+
+
+def _typed_items(kinds: tuple[typing.Any, ...], value: object, name: str) -> tuple[object, ...]:
+    """Check the items of a tuple: each of its own kind, or any number of one kind where an ellipsis follows it."""
+    if not isinstance(value, list | tuple):
+        raise SettingsError(f"{name} = {value!r}: expected a tuple")
+    if kinds[-1] is Ellipsis:
+        kinds = kinds[:1] * len(value)
+    if len(value) != len(kinds):
+        raise SettingsError(f"{name} = {value!r}: expected a tuple of {len(kinds)}")
+    return tuple(_typed(kind, item, f"{name}[{at}]") for at, (kind, item) in enumerate(zip(kinds, value, strict=True)))

@@ -8,7 +8,7 @@ One module for each group of sections; `Settings` puts them together, and everyb
 
 import dataclasses
 
-from optimrl_jax.jobs.checked_fields import NOT_NEGATIVE, section, setting
+from optimrl_jax.jobs.checked_fields import SEED, section, setting
 from optimrl_jax.settings.data import INSTRUCTION, DataSettings
 from optimrl_jax.settings.devices import DeviceSettings, MeshSettings, ProcessSettings
 from optimrl_jax.settings.execution import SandboxSettings
@@ -49,7 +49,7 @@ __all__ = [
 class Settings:
     """All settings of a job, by section."""
 
-    seed: int = setting(0, "the one seed; every stream is folded from it", NOT_NEGATIVE)
+    seed: int = setting(0, "the one seed; every stream is folded from it", SEED)
     model: ModelSettings = section(ModelSettings)
     compute: ComputeSettings = section(ComputeSettings)
     data: DataSettings = section(DataSettings)

@@ -4,8 +4,8 @@ import dataclasses
 
 from optimrl_jax.jobs.checked_fields import (
     PERCENT,
-    POSITIVE,
     POSITIVE_SHARE,
+    at_most,
     one_of,
     setting,
 )
@@ -19,9 +19,9 @@ class SandboxSettings:
         "local",
         "who runs programs: docker, http(s)://host:port of services, separated by commas, or local: without isolation",
     )
-    workers: int = setting(2, "programs timed here at the same time, or requests under way to services", POSITIVE)
-    limit_s: float = setting(10.0, "cap of one run, s", POSITIVE)
-    repeats: int = setting(1, "most timed executions of a test, on average over those of a program", POSITIVE)
+    workers: int = setting(2, "programs timed here at the same time, or requests under way to services", at_most(1024))
+    limit_s: float = setting(10.0, "cap of one run, s", at_most(600))
+    repeats: int = setting(1, "most timed executions of a test, on average over those of a program", at_most(100))
     precision: float = setting(
         0.02,
         "a repeated test whose two fastest runs agree within this share needs no more",

@@ -3,7 +3,9 @@
 import dataclasses
 
 from optimrl_jax.jobs.checked_fields import (
+    NAME,
     NOT_NEGATIVE,
+    PORT,
     POSITIVE,
     one_of,
     setting,
@@ -43,9 +45,9 @@ class EvaluationSettings:
 class ServeSettings:
     """A policy behind an OpenAI-compatible endpoint."""
 
-    host: str = setting("127.0.0.1", "address to listen on")
-    port: int = setting(8080, "port to listen on; 0: any free one", NOT_NEGATIVE)
-    name: str = setting("policy", "model name that requests give")
+    host: str = setting("127.0.0.1", "address to listen on", NAME)
+    port: int = setting(8080, "port to listen on; 0: any free one", PORT)
+    name: str = setting("policy", "model name that requests give", NAME)
     rows: int = setting(8, "completions sampled together", POSITIVE)
     key: str = setting("", "key that requests have to carry (Authorization: Bearer KEY); empty: none")
     accepts_weights: bool = setting(False, "whoever may ask may also replace the weights (POST /v1/policy?version=N)")

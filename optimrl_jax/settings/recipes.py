@@ -6,6 +6,7 @@ from optimrl_jax.jobs.checked_fields import (
     NOT_NEGATIVE,
     OPEN_SHARE,
     POSITIVE,
+    URL,
     one_of,
     setting,
 )
@@ -45,7 +46,7 @@ class GrpoSettings:
 
     init_from: str = setting("", "workdir of the SFT job to start from, or weights as in sft.init_from")
     sampler: str = setting(
-        "", "http(s)://host:port/v1 of an engine that samples the rollouts (see engine); empty: the actors do"
+        "", "http(s)://host:port/v1 of an engine that samples the rollouts (see engine); empty: the actors do", URL
     )
     steps: int = setting(80, "optimizer steps", POSITIVE)
     problems: int = setting(6, "prompts asked for at a time; those of one step, unless batch_tokens is set", POSITIVE)

@@ -3,9 +3,11 @@
 import dataclasses
 
 from optimrl_jax.jobs.checked_fields import (
+    NAME,
     NOT_NEGATIVE,
     OPEN_SHARE,
     POSITIVE,
+    WAIT_S,
     one_of,
     setting,
 )
@@ -15,13 +17,13 @@ from optimrl_jax.jobs.checked_fields import (
 class EngineSettings:
     """How the engine of `grpo.sampler` is used: a server of the OpenAI protocol, such as our own, vLLM or SGLang."""
 
-    model: str = setting("policy", "model name that requests give")
+    model: str = setting("policy", "model name that requests give", NAME)
     push: str = setting(
         "optimrl_jax.rollout.engine_client:push_weights",
         "module:function that gives the engine new weights (url, network, params, version); empty: it keeps its own",
     )
     requests: int = setting(16, "prompts asked for at the same time", POSITIVE)
-    timeout_s: float = setting(600.0, "longest wait for the completions of a prompt, s", POSITIVE)
+    timeout_s: float = setting(600.0, "longest wait for the completions of a prompt, s", WAIT_S)
     importance_cap: float = setting(
         2.0, "most that a token counts for being likelier here than in the engine, as a ratio", POSITIVE
     )
@@ -45,5 +47,5 @@ class ActorSettings:
     part_mib: int = setting(
         64, "most of the weights that one answer to an actor elsewhere carries, MiB; each has its own time", POSITIVE
     )
-    heartbeat_s: float = setting(10.0, "s between signs of life; an actor that misses three is replaced", POSITIVE)
-    patience_s: float = setting(600.0, "longest wait for any rollout, or for a lost learner, s", POSITIVE)
+    heartbeat_s: float = setting(10.0, "s between signs of life; an actor that misses three is replaced", WAIT_S)
+    patience_s: float = setting(600.0, "longest wait for any rollout, or for a lost learner, s", WAIT_S)

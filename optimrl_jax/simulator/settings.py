@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from optimrl_jax.jobs.checked_fields import NOT_NEGATIVE, POSITIVE, SHARE, one_of, section, setting
+from optimrl_jax.jobs.checked_fields import NOT_NEGATIVE, POSITIVE, SEED, SHARE, one_of, section, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ class SimulatorSettings:
         "what to simulate: all environments, rewards under an uncertain clock, or which metric noise spares (App. A)",
         one_of("environments", "uncertainty", "noise"),
     )
-    seed: int = setting(0, "the one seed of problems and schedule", NOT_NEGATIVE)
+    seed: int = setting(0, "the one seed of problems and schedule", SEED)
     problems: ProblemSettings = section(ProblemSettings)
     schedule: ScheduleSettings = section(ScheduleSettings)
     degenerate: DegenerateSettings = section(DegenerateSettings)
