@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import subprocess
+import tomllib
 
 import pytest
 import yaml
@@ -93,6 +94,29 @@ def test_every_room_is_described():
     }
     assert rooms - described == set()
     assert described - rooms == {"configs", "colabs", "tests"}
+
+
+@pytest.mark.parametrize("package", ["beam_pipelines", "sandbox"])
+def test_every_folder_of_a_package_is_described(package):
+    text = (source.ROOT / "docs" / "architecture.md").read_text()
+    folders = {path.parent.name for path in (source.ROOT / package).glob("*/*") if "__" not in str(path)}
+    assert [name for name in sorted(folders) if f"`{name}/`" not in text] == []
+
+
+def test_the_list_of_pages_has_every_page():
+    listed = LINK.findall((source.ROOT / "docs" / "README.md").read_text())
+    assert {path.name for path in (source.ROOT / "docs").glob("*.md")} - {"README.md"} <= set(listed)
+    assert len(listed) == len(set(listed))
+
+
+def test_every_extra_command_and_target_is_explained():
+    project = tomllib.loads((source.ROOT / "pyproject.toml").read_text())["project"]
+    page = (source.ROOT / "docs" / "installation.md").read_text()
+    named = [*project["scripts"], *project["optional-dependencies"].keys() - {"dev"}]
+    assert [name for name in named if f"`{name}`" not in page] == []
+    (targets,) = re.findall(r"^\.PHONY: (.*)$", (source.ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    contributing = (source.ROOT / "CONTRIBUTING.md").read_text()
+    assert [name for name in targets.split() if f"make {name}" not in contributing] == []
 
 
 def test_the_picture_is_what_its_script_draws():

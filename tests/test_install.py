@@ -106,6 +106,14 @@ def test_what_ships_has_its_data_files(installed):
     assert list(library.glob("optimrl_jax/simulator/*.csv"))
 
 
+def test_the_sandbox_of_a_wheel_is_imported_without_jax_and_beam(installed):
+    directory, environment = installed
+    program = "import sys; from sandbox import client; print({'jax', 'flax', 'apache_beam'} & {*sys.modules})"
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout == "set()\n"
+
+
 @pytest.mark.parametrize("flag", [["--config=configs/quickstart.py"], ["--config", "configs/qwen7b.py:mc"]])
 def test_configurations_are_found_outside_a_checkout(installed, flag):
     directory, environment = installed
