@@ -19,8 +19,8 @@ from beam_pipelines.dmc_optim.features import light_example
 from beam_pipelines.inspect_dataset import finished_dataset
 from beam_pipelines.report import card
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
-from optimrl_jax.jobs.errors import UserError, require
-from optimrl_jax.jobs.user_paths import existing_path
+from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.jobs.user_paths import existing_path, writable_directory
 
 # An example carries all tests and programs of its problem: a few of them already make a large row group.
 ROWS_A_GROUP = 16
@@ -46,9 +46,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     values = parser.parse_args(arguments)
     builder = finished_dataset(existing_path(values.dataset, "--dataset", is_directory=True))
-    require(bool(values.output), "--output", values.output, "a directory")
-    output = pathlib.Path(values.output)
-    output.mkdir(parents=True, exist_ok=True)
+    output = writable_directory(values.output, "--output")
     counts = {}
     for split in sorted(set(builder.info.splits) - set(VIEWS)):
         path = output / f"{split}.parquet"

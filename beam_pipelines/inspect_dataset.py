@@ -31,7 +31,7 @@ from beam_pipelines.report.stage_table import PAPER_SOURCE, StageRow
 from beam_pipelines.report.trace_files import REVIEWS, TRACES
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.errors import UserError, require
-from optimrl_jax.jobs.user_paths import existing_path
+from optimrl_jax.jobs.user_paths import existing_path, writable_directory
 
 Trace = Mapping[str, float]
 Taken = TypeVar("Taken")
@@ -107,8 +107,9 @@ def main(arguments: Sequence[str]) -> None:
             tests=values.campaign_tests,
         )
         return
-    target = pathlib.Path(values.output or directory / ("comparison" if others else "inspection"))
-    target.mkdir(parents=True, exist_ok=True)
+    target = writable_directory(
+        values.output or str(directory / ("comparison" if others else "inspection")), "--output"
+    )
     if others:
         compare_datasets([directory, *others], values.split, target=target)
     else:

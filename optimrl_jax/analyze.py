@@ -25,7 +25,9 @@ from optimrl_jax.analysis.study import Study, open_studies
 from optimrl_jax.analysis.timing import backends, passes, service, service_states
 from optimrl_jax.evaluation.leaderboards import LEADERBOARDS
 from optimrl_jax.jobs.command_line import ArgumentParser, log_to_terminal, run_command
+from optimrl_jax.jobs.errors import require
 from optimrl_jax.jobs.progress import JobProgress
+from optimrl_jax.jobs.user_paths import writable_directory
 
 _LOG = logging.getLogger(__name__)
 NAME = "analyze"
@@ -70,10 +72,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> None:
     flags = _parser().parse_args(arguments)
+    require(bool(_paths(flags.records)), "--records", flags.records, "directories that evaluations wrote")
+    output = writable_directory(flags.output, "--output")
     analyze(
-        _paths(flags.records), pathlib.Path(flags.output), runs=_paths(flags.runs), baseline=flags.baseline,
-        leaderboard=flags.leaderboard,
-    )  # fmt: skip
+        _paths(flags.records), output, runs=_paths(flags.runs), baseline=flags.baseline, leaderboard=flags.leaderboard
+    )
 
 
 def analyze(

@@ -8,6 +8,7 @@ Writes `pairs.parquet`, `categories.png` and `summary.json`.
 import argparse
 import collections
 import logging
+import math
 import os
 import pathlib
 import sys
@@ -25,9 +26,10 @@ from optimrl_jax.evaluation.endpoint import PolicyEndpoint, Question
 from optimrl_jax.evaluation.policies import KEY_VARIABLE
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.command_line import ArgumentParser, log_to_terminal, run_command
-from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.jobs.errors import UserError, require
 from optimrl_jax.jobs.locks import locked_directory
 from optimrl_jax.jobs.progress import JobProgress
+from optimrl_jax.jobs.user_paths import writable_directory
 
 _LOG = logging.getLogger(__name__)
 HUMAN_SIDE = "human"
@@ -46,14 +48,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def compare(flags: argparse.Namespace) -> None:
     """Select pairs, ask the model, vote, and write the results."""
+    for name in ("answers", "agree", "tokens"):
+        require(getattr(flags, name) > 0, f"--{name}", getattr(flags, name), "a positive number")
+    require(0 <= flags.temperature < math.inf, "--temperature", flags.temperature, "a number that is not negative")
+    output = writable_directory(flags.output, "--output")
     (study, *_) = open_studies([pathlib.Path(flags.records)])
-    left = _named(study, flags.policy)
-    right = None if flags.against == HUMAN_SIDE else _named(study, flags.against)
+    left = _named(study, flags.policy, "--policy")
+    right = None if flags.against == HUMAN_SIDE else _named(study, flags.against, "--against")
     if right and right.timing is not left.timing:
         raise UserError(f"{left.label} and {right.label}: expected two policies of one timing pass")
     selection = pairwise.select_pairs(study, left, right)
-    output = pathlib.Path(flags.output)
-    output.mkdir(parents=True, exist_ok=True)
     with locked_directory(output, field="--output"):
         _compare(selection, flags, output)
 
@@ -134,10 +138,9 @@ def summarize(selection: pairwise.Selection, found: Sequence[Classification]) ->
     }
 
 
-def _named(study: Study, label: str) -> PolicyRun:
+def _named(study: Study, label: str, flag: str) -> PolicyRun:
     known = {policy.label: policy for policy in study.policies}
-    if label not in known:
-        raise UserError(f"{label!r}: expected one of {', '.join([*known, HUMAN_SIDE])}")
+    require(label in known, flag, label, f"one of {', '.join([*known, HUMAN_SIDE])}")
     return known[label]
 
 

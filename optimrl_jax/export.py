@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from optimrl_jax import __version__
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
-from optimrl_jax.jobs.errors import UserError
+from optimrl_jax.jobs.errors import UserError, require
 from optimrl_jax.jobs.files import write_text
 from optimrl_jax.model.pretrained.gguf import save_gguf
 from optimrl_jax.model.pretrained.peft_files import save_for_peft
@@ -32,6 +32,9 @@ DTYPES = ("float32", "bfloat16", "float16")
 def main(arguments: Sequence[str]) -> None:
     """Write the policy that the flags name, and print where it is."""
     flags = _parser().parse_args(list(arguments))
+    require(bool(flags.workdir), "--workdir", flags.workdir, "the workdir of a job")
+    require(bool(flags.output), "--output", flags.output, "a directory or FILE.gguf")
+    require(flags.context_tokens >= 0, "--context_tokens", flags.context_tokens, "a number that is not negative")
     directory, step = _workdir_and_step(flags.workdir)
     if flags.adapters:
         _export_adapters(directory, step, pathlib.Path(flags.output), dtype=flags.dtype)

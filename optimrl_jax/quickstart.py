@@ -5,7 +5,6 @@ job that was stopped resumes where it was; one whose result is there is skipped.
 main one does, with rollouts that `optimrl_jax.serve` samples in a process of its own, and compares the two.
 """
 
-import argparse
 import contextlib
 import pathlib
 import socket
@@ -15,6 +14,7 @@ import time
 import typing
 from collections.abc import Iterator, Sequence
 
+from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.processes import run_job_process
 
 MAIN = "quickstart"
@@ -72,9 +72,13 @@ def main(arguments: Sequence[str]) -> int:
       arguments: those after the program's name.
 
     Returns:
-      The exit code of the job that failed, else 0.
+      The exit code of the job that failed, 2 after one line for a caller's mistake, else 0.
     """
-    parser = argparse.ArgumentParser(prog="quickstart", description="Run the main job on two cores, about 10 minutes.")
+    return run_command(_run, arguments, name=MAIN)
+
+
+def _run(arguments: Sequence[str]) -> None:
+    parser = ArgumentParser(prog=MAIN, description="Run the main job on two cores, about 10 minutes.")
     parser.add_argument(
         "variant",
         nargs="?",
@@ -89,8 +93,7 @@ def main(arguments: Sequence[str]) -> int:
         with _sampler(step.served) as flags:
             code = run_job_process(step.module, (*step.flags, *flags))
         if code:
-            return code
-    return 0
+            sys.exit(code)
 
 
 @contextlib.contextmanager

@@ -43,9 +43,11 @@ def _policy(job: Job) -> checkpoints.Policy:
 def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port))
+    except socket.gaierror as error:
+        raise UserError(f"serve.host = {host!r}: expected an address of this machine ({error.strerror})") from None
     except OSError as error:
         raise UserError(f"serve.port = {port}: expected a free port of {host} ({error.strerror})") from None
 
 
 if __name__ == "__main__":
-    sys.exit(run_job(main))
+    sys.exit(run_job(main, only_reads=True))

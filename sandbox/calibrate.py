@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sandbox import client
+from sandbox.flags import FlagParser, named_path, one_line
 from sandbox.protocol import Limits, RunRequest, Suite, Verdict
 from sandbox.service import health
 from sandbox.timing import calibration
@@ -216,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         summary = calibrate_service(flags)
     except (OSError, ValueError) as error:
-        print(f"sandbox.calibrate: {error}", file=sys.stderr)
+        print(f"sandbox.calibrate: {one_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("sandbox.calibrate: stopped; the same command goes on from here", file=sys.stderr)
@@ -226,16 +227,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sandbox.calibrate",
-        usage="%(prog)s --campaign=FILE --output=DIRECTORY [--address=WHERE] [flags]",
-        description=(__doc__ or "").removeprefix("Edge: "),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = FlagParser(
+        "sandbox.calibrate", __doc__, usage="%(prog)s --campaign=FILE --output=DIRECTORY [--address=WHERE] [flags]"
     )
-    path = pathlib.Path
-    parser.add_argument("--campaign", type=path, required=True, metavar="FILE", help="campaign file; required")
+    parser.add_argument("--campaign", type=named_path, required=True, metavar="FILE", help="campaign file; required")
     output = "directory for the results, made where it does not exist; required"
-    parser.add_argument("--output", type=path, required=True, metavar="DIRECTORY", help=output)
+    parser.add_argument("--output", type=named_path, required=True, metavar="DIRECTORY", help=output)
     for name, kind, metavar, default, meaning in (
         ("address", str, "WHERE", "docker", "what runs the programs: docker, local, or URLs of servers after commas"),
         ("workers", int, "NUMBER", 2, "programs that run, or requests under way to servers, at the same time"),
@@ -245,7 +242,7 @@ def _parser() -> argparse.ArgumentParser:
         text = f"{meaning}; default: %(default)s"
         parser.add_argument(f"--{name}", type=kind, metavar=metavar, default=default, help=text)
     compare = "calibration.json of an earlier campaign, or its directory; default: no comparison"
-    parser.add_argument("--compare", type=path, metavar="PATH", help=compare)
+    parser.add_argument("--compare", type=named_path, metavar="PATH", help=compare)
     return parser
 
 

@@ -1,6 +1,5 @@
 """Edge: checks what on this host disturbs timing, with one line of advice each. `python -m sandbox.host`."""
 
-import argparse
 import os
 import pathlib
 import platform
@@ -10,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from sandbox.flags import FlagParser
 from sandbox.inside import kernel
 
 STEAL_SHARE = 0.005
@@ -181,10 +181,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     Args:
       arguments: the command line after the program's name, which knows no flag but `--help`.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m sandbox.host", description=(__doc__ or "").removeprefix("Edge: "), usage="%(prog)s [--help]"
-    )
-    parser.parse_args(arguments)
+    FlagParser("sandbox.host", __doc__, usage="%(prog)s [--help]").parse_args(arguments)
     # Imported here, because the server needs the checks and not the table.
     from rich import console, table
 

@@ -10,7 +10,6 @@ import json
 import logging
 import math
 import os
-import pathlib
 import socket
 import ssl
 import sys
@@ -19,6 +18,7 @@ from collections.abc import Sequence
 import uvicorn
 
 from sandbox import host
+from sandbox.flags import FlagParser, named_path, one_line
 from sandbox.protocol import TOKEN_VARIABLE, require
 from sandbox.service import pool
 from sandbox.service.admission import Admission, Bounds
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             baseline=flags.baseline,
         )
     except (OSError, ValueError) as error:
-        print(f"sandbox.server: {error}", file=sys.stderr)
+        print(f"sandbox.server: {one_line(error)}", file=sys.stderr)
         return 2
     for finding in findings:
         _LOG.log(logging.INFO if finding.is_fit else logging.WARNING, "host: %s", finding)
@@ -107,13 +107,12 @@ BOUND_FLAGS = {
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sandbox.server",
+    parser = FlagParser(
+        "sandbox.server",
+        __doc__,
         usage="%(prog)s [--backend=NAME] [--workers=NUMBER] [--address=ADDRESS] [--port=NUMBER] [flags]",
-        description=(__doc__ or "").removeprefix("Edge: "),
         epilog=f"The environment variable {TOKEN_VARIABLE} holds the token that clients have to send.\n"
         "Without it, whoever reaches the port may run programs.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     backends = (
         "what runs the programs: docker (containers of this machine), docker_clean (containers that are cleaned "
@@ -136,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--backend", metavar="NAME", default="docker", choices=names, help=f"{backends}; default: %(default)s"
     )
-    parser.add_argument("--baseline", type=pathlib.Path, metavar="FILE", help=baseline)
+    parser.add_argument("--baseline", type=named_path, metavar="FILE", help=baseline)
     for name, meaning in (("tls_certificate", "certificate, with its chain"), ("tls_key", "private key of it")):
         text = f"PEM file of the server's {meaning}; serves https://; default: none"
         parser.add_argument(f"--{name}", metavar="FILE", help=text)
@@ -153,6 +152,9 @@ def _check(flags: argparse.Namespace) -> None:
     ):
         value = getattr(flags, name)
         require(low <= value <= high, name, value, f"a whole number in [{low}, {high}]")
+    require(bool(flags.address), "address", flags.address, "an address of this machine; 0.0.0.0 for all of them")
+    is_file = flags.baseline is None or not flags.baseline.is_dir()
+    require(is_file, "baseline", str(flags.baseline), "a file, which need not exist")
     is_wait = 0 <= flags.probe_every_s < math.inf
     require(is_wait, "probe_every_s", flags.probe_every_s, "seconds that are not negative")
     certificate, key = flags.tls_certificate, flags.tls_key

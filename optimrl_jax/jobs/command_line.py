@@ -6,7 +6,9 @@ parse their few flags themselves, with `ArgumentParser`. Both end with the same 
 """
 
 import argparse
+import contextlib
 import dataclasses
+import errno
 import logging
 import pathlib
 import signal
@@ -23,6 +25,15 @@ from optimrl_jax.jobs.user_paths import writable_directory
 from optimrl_jax.settings import Settings
 
 HELP_FLAGS = {"--help", "-h", "--helpfull"}
+CONSOLE_PREFIX = "optimrl-"
+# A place of the user's that cannot be used: no right to it, a full or read-only disk, a file for a directory.
+UNUSABLE_PLACE = {
+    errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EISDIR,
+    errno.ENAMETOOLONG, errno.ENOSPC, errno.ENOTDIR, errno.EROFS,
+}  # fmt: skip
+OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+SMALLER = "expected settings that ask for less (--dry_run of train and sft counts what a step takes)"
+OUR_PACKAGES = ("optimrl_jax", "beam_pipelines", "configs")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,10 +63,14 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """An argument parser that raises UserError instead of printing its usage and leaving; its help shows defaults."""
+    """An argument parser that raises UserError instead of printing its usage and leaving; its help shows defaults.
+
+    Its usage begins with the command that started this process, and with `prog` where that is none of ours.
+    """
 
     def __init__(self, *args: typing.Any, **options: typing.Any) -> None:
         super().__init__(*args, **options)
+        self.prog = typed_command(self.prog)
         self.formatter_class = _HelpFormatter
 
     def error(self, message: str) -> typing.NoReturn:
@@ -81,6 +96,7 @@ def run_job(
     kind: type = Settings,
     dry_run: Callable[[Job], object] | None = None,
     options: Mapping[str, str] = types.MappingProxyType({}),
+    only_reads: bool = False,
 ) -> int:
     """Run a job with the settings of the command line and return its exit code.
 
@@ -93,6 +109,7 @@ def run_job(
       kind: the settings class that the configuration is checked against.
       dry_run: called instead of `job` under the flag `--dry_run`; without it the job does not know that flag.
       options: flags of this job alone, each with its meaning.
+      only_reads: whether the job writes nothing into its workdir, which then need not be writable.
     """
     arguments = list(sys.argv if argv is None else argv)
     log_to_terminal()
@@ -101,14 +118,29 @@ def run_job(
         lines = (sys.modules[job.__module__].__doc__ or "").strip().splitlines()
         parser = _parser(options, has_dry_run=dry_run is not None)
         about = "".join(lines[:1]).removeprefix("Edge: ")
-        parser.prog, parser.description = name, about[:1].upper() + about[1:]
+        parser.prog, parser.description = typed_command(name), about[:1].upper() + about[1:]
         return _run_to_exit_code(lambda: _print_help(parser, arguments[1:], kind), name=name)
 
     def run() -> None:
-        parsed, is_dry = _parse(arguments[1:], kind, options, has_dry_run=dry_run is not None)
+        parsed, is_dry = _parse(arguments[1:], kind, options, has_dry_run=dry_run is not None, only_reads=only_reads)
         (dry_run if is_dry and dry_run else job)(parsed)
 
     return _run_to_exit_code(run, name=name)
+
+
+def typed_command(otherwise: str) -> str:
+    """Return what the user typed to start this process: `optimrl-train`, or `python -m optimrl_jax.train`.
+
+    Args:
+      otherwise: returned where another program runs the job, such as a test.
+    """
+    # A console command runs its module in place of itself, which hides its name from `sys.argv`.
+    script = pathlib.Path(sys.orig_argv[1]).name if len(sys.orig_argv) > 1 else ""
+    if script.startswith(CONSOLE_PREFIX):
+        return script
+    started = getattr(sys.modules["__main__"], "__spec__", None)
+    module = started.name.removesuffix(".__main__") if started else ""
+    return f"python -m {module}" if module.partition(".")[0] in OUR_PACKAGES else otherwise
 
 
 def log_to_terminal() -> None:
@@ -124,7 +156,8 @@ def _run_to_exit_code(run: Callable[[], object], *, name: str) -> int:
     # nothing half-written looks whole.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        run()
+        with _mendable_errors_told():
+            run()
     except UserError as error:
         print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)
         return exit_code(error)
@@ -134,7 +167,27 @@ def _run_to_exit_code(run: Callable[[], object], *, name: str) -> int:
     return 0
 
 
-def _parse(arguments: Sequence[str], kind: type, options: Mapping[str, str], *, has_dry_run: bool) -> tuple[Job, bool]:
+@contextlib.contextmanager
+def _mendable_errors_told() -> Iterator[None]:
+    """Report a place that cannot be used, and memory that is not there, as UserError: both are the user's to mend."""
+    try:
+        yield
+    except MemoryError as error:
+        raise UserError(f"out of memory ({error}): {SMALLER}") from None
+    except RuntimeError as error:
+        # JAX's own error is one of these; this module needs no JAX.
+        if OUT_OF_MEMORY not in str(error):
+            raise
+        raise UserError(f"{str(error).splitlines()[0]}: {SMALLER}") from None
+    except OSError as error:
+        if error.errno not in UNUSABLE_PLACE or not error.filename:
+            raise
+        raise UserError(f"{error.filename}: expected a place that can be used ({error.strerror})") from None
+
+
+def _parse(
+    arguments: Sequence[str], kind: type, options: Mapping[str, str], *, has_dry_run: bool, only_reads: bool
+) -> tuple[Job, bool]:
     parser = _parser(options, has_dry_run=has_dry_run)
     flags, rest = parser.parse_known_args(list(arguments))
     changes = list(_field_changes(rest, kind, known_flags=[f"--{name}" for name in vars(flags)]))
@@ -147,7 +200,7 @@ def _parse(arguments: Sequence[str], kind: type, options: Mapping[str, str], *, 
         raise UserError("--workdir: expected a directory for this job's output")
     job = Job(
         settings=freeze(kind, values),
-        workdir=writable_directory(flags.workdir, "--workdir"),
+        workdir=pathlib.Path(flags.workdir) if only_reads else writable_directory(flags.workdir, "--workdir"),
         options={name: getattr(flags, name) for name in options},
         arguments=tuple(arguments),
     )

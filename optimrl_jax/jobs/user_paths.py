@@ -1,5 +1,6 @@
 """Edge: files and directories that the user names, checked where they enter."""
 
+import os
 import pathlib
 
 from optimrl_jax.jobs.errors import UserError, require
@@ -30,11 +31,13 @@ def writable_directory(name: str, field: str) -> pathlib.Path:
       field: the flag or setting that carries the name, for the message.
 
     Raises:
-      UserError: if it cannot be created.
+      UserError: if it has no name, cannot be created, or nothing can be written into it.
     """
+    require(bool(name), field, name, "a directory")
     path = pathlib.Path(name)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{field} = {name!r}: expected a directory that can be made ({error.strerror})") from None
+    require(os.access(path, os.W_OK | os.X_OK), field, name, "a directory that can be written")
     return path

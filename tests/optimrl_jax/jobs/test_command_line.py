@@ -1,6 +1,7 @@
 """Every mistake on a command line is one clear line on standard error and exit code 2."""
 
 import logging
+import os
 import pathlib
 import re
 import runpy
@@ -14,6 +15,8 @@ from optimrl_jax.jobs import command_line, scripts
 from optimrl_jax.jobs.errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
 from optimrl_jax.jobs.field_texts import field_texts
 from optimrl_jax.settings import Settings
+from sandbox import server
+from sandbox.flags import FlagParser
 
 ROOT = pathlib.Path(__file__).parents[3]
 CONFIG = f"--config={ROOT / 'configs' / 'base.py'}"
@@ -49,6 +52,7 @@ MISTAKES = [
     (["--config=configs/quikstart.py", "--workdir=w"], "'configs/quikstart.py': expected an existing configuration"),
     ([f"{CONFIG[:-7]}quickstart.py:rlv", "--workdir=w"], "variant = 'rlv': expected one of ranked, rlvr"),
     ([CONFIG, "--workdir=/proc/absent/w"], "--workdir = '/proc/absent/w': expected a directory"),
+    ([CONFIG, f"--workdir={__file__}"], "expected a directory that can be made (File exists)"),
 ]
 
 
@@ -76,6 +80,37 @@ def test_a_fault_of_our_own_keeps_its_traceback(tmp_path):
 
     with pytest.raises(RuntimeError, match="broken invariant"):
         run(CONFIG, f"--workdir={tmp_path}", job=job)
+
+
+def test_a_place_that_cannot_be_used_is_one_line_whoever_notices(capsys, tmp_path):
+    """A directory where a file has to be, found by the job itself; other errors of the system stay faults."""
+    (tmp_path / "metrics.jsonl").mkdir()
+    assert run(CONFIG, f"--workdir={tmp_path}", job=lambda job: (job.workdir / "metrics.jsonl").open()) == 2
+    error = capsys.readouterr().err
+    assert error == f"train: {tmp_path}/metrics.jsonl: expected a place that can be used (Is a directory)\n"
+    with pytest.raises(FileNotFoundError):
+        run(CONFIG, f"--workdir={tmp_path}", job=lambda job: (job.workdir / "absent").open())
+
+
+@pytest.mark.parametrize("error", [MemoryError("2 TiB"), RuntimeError("RESOURCE_EXHAUSTED: 2 TiB\nlong story")])
+def test_memory_that_is_not_there_is_one_line(error, capsys, tmp_path):
+    def job(_):
+        raise error
+
+    assert run(CONFIG, f"--workdir={tmp_path}", job=job) == EXIT_USER_ERROR
+    said = capsys.readouterr().err
+    assert "2 TiB" in said
+    assert "--dry_run of train and sft counts what a step takes" in said
+    assert said.count("\n") == 1
+
+
+def test_a_workdir_is_writable_unless_the_job_only_reads(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert run(CONFIG, f"--workdir={tmp_path}") == EXIT_USER_ERROR
+    assert "expected a directory that can be written" in capsys.readouterr().err
+    reader = ["serve", CONFIG, f"--workdir={tmp_path / 'absent'}"]
+    assert command_line.run_job(lambda job: None, reader, only_reads=True) == 0
+    assert not (tmp_path / "absent").exists()
 
 
 def test_an_interrupt_says_how_to_go_on(capsys, tmp_path):
@@ -162,10 +197,25 @@ def test_every_command_says_what_it_does_and_what_each_flag_means(name, capsys, 
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     assert ended.value.code in (0, None)
     shown = capsys.readouterr().out
-    assert shown.startswith("usage: ")
+    assert shown.startswith(f"usage: python -m {module} ")
     assert "Edge: " not in shown
     about = shown.partition("\n\n")[2].partition("\n\n")[0]
     assert len(about.split()) >= 4, "expected a sentence on what the command does"
     flags = re.findall(r"^  (?:-h, )?(--\w+)[^\n]*?(?:  (\S.*)|\n +(\S.*))?$", shown, flags=re.MULTILINE)
     assert flags
     assert [flag for flag, beside, below in flags if not (beside or below)] == []
+
+
+@pytest.mark.parametrize("build", [command_line.ArgumentParser, lambda: FlagParser("sandbox.host", "")])
+def test_usage_of_a_console_command_is_what_was_typed(build, monkeypatch):
+    monkeypatch.setattr(sys, "orig_argv", ["/venv/bin/python", "/venv/bin/optimrl-something", "--help"])
+    assert build().format_usage().startswith("usage: optimrl-something")
+
+
+def test_a_mistake_in_the_flags_of_a_service_is_one_line(capsys):
+    with pytest.raises(SystemExit) as ended:
+        server.main(["--port=many"])
+    assert ended.value.code == EXIT_USER_ERROR
+    assert capsys.readouterr().err.splitlines() == [
+        "sandbox.server: argument --port: invalid int value: 'many' (--help lists all flags)"
+    ]
