@@ -7,7 +7,6 @@ meanwhile is subtracted from the wait first, whoever reaped them, and a program'
 processor time of everything that ran.
 """
 
-import contextlib
 import os
 import select
 import struct
@@ -118,9 +117,14 @@ def schedule_of(process: int | str) -> Schedule:
     Args:
       process: its number, or "self".
     """
-    with contextlib.suppress(OSError):
-        return schedule_in(said(f"/proc/{process}/schedstat"))
-    return Schedule(0.0, 0.0)
+    try:
+        opened = os.open(f"/proc/{process}/schedstat", os.O_RDONLY)
+        try:
+            return schedule_in(os.read(opened, 64))
+        finally:
+            os.close(opened)
+    except OSError:
+        return Schedule(0.0, 0.0)
 
 
 def schedule_in(text: bytes) -> Schedule:

@@ -28,8 +28,16 @@ BEST_PRIORITY = -20
 ROOM = 16
 
 
+def limit_always() -> None:
+    """Impose on this process, for good, the limits that are the same for every run; what it forks inherits them."""
+    _impose(resource.RLIMIT_CORE, 0)
+    _impose(resource.RLIMIT_NOFILE, 256)
+    _impose(resource.RLIMIT_STACK, STACK_BYTES)
+    _impose(resource.RLIMIT_DATA, resource.RLIM_INFINITY)
+
+
 def limit(*, wall_s: float, memory_bytes: int | None, file_bytes: int) -> None:
-    """Impose the limits of a run on this process, for good; its children inherit them.
+    """Impose the limits of a run on this process, for good, besides those of `limit_always`; its children inherit them.
 
     Args:
       wall_s: limit of the run in seconds. Only a backstop comes of it here (two seconds more, of processor time for
@@ -38,23 +46,22 @@ def limit(*, wall_s: float, memory_bytes: int | None, file_bytes: int) -> None:
         touched, whereas this limit counts what is reserved, such as the stacks of threads.
       file_bytes: size of the largest file that it may write, its output among them.
     """
-    wanted = {
-        resource.RLIMIT_FSIZE: file_bytes,
-        resource.RLIMIT_DATA: resource.RLIM_INFINITY if memory_bytes is None else memory_bytes,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_CPU: int(wall_s) + 2,
-        resource.RLIMIT_NOFILE: 256,
-        resource.RLIMIT_STACK: STACK_BYTES,
-    }
-    for name, value in wanted.items():
-        # RLIM_INFINITY is -1 in Python: the smaller number is not always the tighter limit.
-        hard = resource.getrlimit(name)[1]
-        value = min(value, hard) if resource.RLIM_INFINITY not in (value, hard) else max(value, hard)
-        resource.setrlimit(name, (value, value))
+    _impose(resource.RLIMIT_FSIZE, file_bytes)
+    _impose(resource.RLIMIT_CPU, int(wall_s) + 2)
+    if memory_bytes is not None:
+        _impose(resource.RLIMIT_DATA, memory_bytes)
+
+
+def _impose(name: int, value: int) -> None:
+    """Set both limits of a kind to `value`, or to the hard limit that is in force already where that is tighter."""
+    # RLIM_INFINITY is -1 in Python: the smaller number is not always the tighter limit.
+    hard = resource.getrlimit(name)[1]
+    value = min(value, hard) if resource.RLIM_INFINITY not in (value, hard) else max(value, hard)
+    resource.setrlimit(name, (value, value))
 
 
 def become_user(uid: int, *, processes: int | None) -> None:
-    """Give up root's powers for good and become the user `uid`, with a group of the same number.
+    """Give up root's powers for good and become the user `uid`, with a group of the same number and no others.
 
     When memory runs out, the kernel kills this process before any other, and never the runner.
 
@@ -67,10 +74,8 @@ def become_user(uid: int, *, processes: int | None) -> None:
     os.close(adjustment)
     if processes is not None:
         resource.setrlimit(resource.RLIMIT_NPROC, (processes + ROOM, processes + ROOM))
-    os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
-    os.umask(0o077)
 
 
 def take_precedence() -> None:
@@ -188,7 +193,11 @@ Given = Callable[[], float]
 
 
 class RunWatch:
-    """Follows one run from its fork to its end, and ends it at a limit. Create it just before the fork."""
+    """Follows one run from its fork to its end, and ends it at a limit. Create it just before the fork.
+
+    Attributes:
+      forked: the clocks at that moment, of which those of the program stand at 0.
+    """
 
     def __init__(
         self,
@@ -216,6 +225,7 @@ class RunWatch:
         self._used_s = meter.read_s() if meter else 0.0
         self._waited_s = 0.0
         self._forked_s = time.monotonic()
+        self.forked = clocks.Reading(self._forked_s, self._used_s, 0.0, 0.0)
         self._deadline_s = self._forked_s + limits["wall_s"]
 
     def ended_for(self, *, control: int | None) -> str:
@@ -345,6 +355,11 @@ def children_of(process: int) -> list[int]:
     return children
 
 
+def own_children() -> list[int]:
+    """Return the children of this process, which has to have one thread only."""
+    return [*map(int, clocks.said("/proc/thread-self/children").split())]
+
+
 def kill_group(child: int) -> None:
     """Kill all processes of the process group that a child leads."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -360,7 +375,7 @@ def kill_descendants(uid: int | None, *, but: Collection[int] = ()) -> None:
       uid: the user of programs; None where they have no user of their own and are killed one by one.
       but: children to spare.
     """
-    while orphans := [process for process in children_of(os.getpid()) if process not in but]:
+    while orphans := [process for process in own_children() if process not in but]:
         if uid is not None:
             orphans.append(as_user(uid, lambda: os.kill(-1, signal.SIGKILL)))
         for process in orphans:

@@ -93,6 +93,7 @@ class ControlGroup:
             if controller in folders and os.path.exists(f"{folders[controller]}/{file}")
         }
         self._bounds: dict[str, int] = {}
+        self._opened: dict[str, int] = {}
 
     def join(self) -> None:
         """Move this process, and with it everything that it will fork, into the group."""
@@ -117,13 +118,13 @@ class ControlGroup:
     def number(self, name: str) -> int:
         """Return the number that a file of the group holds, in bytes or tasks; 0 where there is none."""
         with contextlib.suppress(OSError, KeyError, ValueError):
-            return int(clocks.said(self._files[name]))
+            return int(os.pread(self._descriptor(name), 64, 0))
         return 0
 
     def events(self, name: str, event: str) -> int:
         """Return how often an event, such as "oom_kill", has happened to the group; 0 where that is not counted."""
         with contextlib.suppress(OSError, KeyError, ValueError):
-            rows = (row.split() for row in clocks.said(self._files[name]).splitlines())
+            rows = (row.split() for row in os.pread(self._descriptor(name), 4096, 0).splitlines())
             return next(int(row[1]) for row in rows if row[0] == event.encode())
         return 0
 
@@ -138,7 +139,20 @@ class ControlGroup:
     def forget_peak(self) -> None:
         """Reset the peak of memory where the kernel can: the first version, and later kernels of the second."""
         with contextlib.suppress(OSError, KeyError):
-            _write(self._files["memory_peak"], b"0")
+            os.pwrite(self._descriptor("memory_peak"), b"0", 0)
+
+    def _descriptor(self, name: str) -> int:
+        """Return a descriptor of one of the group's files, which stays open, because it is read with every run.
+
+        That peaks can be forgotten holds, in the second version, only for the descriptor that was written to.
+        """
+        if name not in self._opened:
+            path = self._files[name]
+            try:
+                self._opened[name] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            except OSError:
+                self._opened[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return self._opened[name]
 
 
 def open_group(name: str) -> ControlGroup | None:

@@ -64,6 +64,8 @@ class Holder:
         self._spawner = forks
         self._counter: counter.Counter | None = None
         self.meter = home.group.meter() if home.group else None
+        places = (home.scratch,) if home.uid is None else containment.SHARED_PLACES
+        self._places = [place for place in places if os.access(place, os.W_OK)]
         self._request: dict = {}
 
     def prepare(self, request: dict) -> dict:
@@ -125,7 +127,7 @@ class Holder:
 
     def clean(self) -> None:
         """Empty every place that one run could leave to the next, and remove its System V objects."""
-        for place in (self.home.scratch,) if self.home.uid is None else containment.SHARED_PLACES:
+        for place in self._places:
             containment.empty_directory(place)
         if self.home.uid is not None:
             containment.remove_sysv_objects(self.home.uid)
@@ -204,13 +206,12 @@ class Holder:
         try:
             bytes_before, kills_before = self.bounds.impose(limits)
             watch = containment.RunWatch(zygote, limits, group=self.home.group, meter=self.meter, given_s=given_s)
-            forked = clocks.Reading(time.monotonic(), self.meter.read_s() if self.meter else 0.0, 0.0, 0.0)
             zygote.start((source, output, errors, mark, -1), limits)
             killed_for = watch.ended_for(control=self.control)
             ended = zygote.ended()
             if not zygote.is_isolated:
                 self.end_stragglers()
-            start = clocks.start_of(started, default=forked)
+            start = clocks.start_of(started, default=watch.forked)
             output_bytes = os.fstat(output).st_size
             kept = os.pread(output, min(output_bytes, int(limits["output_bytes"]) + 1), 0)
             return {

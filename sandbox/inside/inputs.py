@@ -55,10 +55,12 @@ class Inputs:
 
     def open_copy(self, request: dict, *, is_sealed: bool = True) -> int:
         """Return the descriptor of a copy of one input, which nobody can change if sealed; the caller closes it."""
-        copy = os.memfd_create(NAME, os.MFD_ALLOW_SEALING)
-        with open(self._path(request), "rb", buffering=0) as source:
-            while os.sendfile(copy, source.fileno(), None, 1 << 30):
+        copy, source = os.memfd_create(NAME, os.MFD_ALLOW_SEALING), os.open(self._path(request), os.O_RDONLY)
+        try:
+            while os.sendfile(copy, source, None, 1 << 30):
                 pass
+        finally:
+            os.close(source)
         if is_sealed:
             fcntl.fcntl(copy, fcntl.F_ADD_SEALS, languages.SEALS)
         return copy

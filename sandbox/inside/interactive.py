@@ -141,10 +141,9 @@ class Side:
         self.watch = containment.RunWatch(
             self._zygote, self.limits, group=holder.home.group, meter=meter, given_s=given_s
         )
-        self._forked = clocks.Reading(time.monotonic(), meter.read_s() if meter else 0.0, 0.0, 0.0)
         self._spare = [listened.exit, self.spoken.entry]
         streams = (listened.exit, self.spoken.entry, self._errors, self._mark, files)
-        self._zygote.start(streams, self.limits)
+        self._zygote.start(streams, self.limits, is_piped=True)
 
     @property
     def is_over(self) -> bool:
@@ -210,7 +209,7 @@ class Side:
         if self.ended is None:
             return dict(held.OUT_OF_MEMORY)
         bounds = self._holder.bounds
-        start = clocks.start_of(self._started, default=self._forked)
+        start = clocks.start_of(self._started, default=self.watch.forked)
         cpu_s = max(0.0, self.ended.used_s - start.used_s)
         return {
             "exit": os.waitstatus_to_exitcode(self.ended.status),

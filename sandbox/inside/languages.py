@@ -6,7 +6,6 @@ user and under limits. No program is parsed with more rights than it will run wi
 
 import fcntl
 import functools
-import marshal
 import os
 import sys
 from collections.abc import Callable
@@ -144,8 +143,7 @@ def in_forked_interpreter(program: Prepared, meter: groups.Meter | None) -> Call
 
     def become() -> None:
         os.write(2, program.warnings)
-        # marshal is not safe on forged data, but this runs as the program's user: a forger could only attack itself.
-        main.load(marshal.loads(program.made))
+        main.load(program.made)
 
     return become
 
@@ -171,7 +169,7 @@ def compile_python(program: Prepared, _: groups.Meter | None) -> None:
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
         os.write(2, f"{type(error).__name__}: {error}".encode("utf-8", "backslashreplace"))
         os._exit(1)
-    rest = memoryview(marshal.dumps(code))
+    rest = memoryview(python.marshalled(code))
     while rest:
         rest = rest[os.write(1, rest) :]
     os._exit(0)

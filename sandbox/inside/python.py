@@ -14,6 +14,8 @@ difference.
 
 import atexit
 import gc
+import itertools
+import marshal
 import os
 import signal
 import sys
@@ -54,6 +56,7 @@ class MainProgram:
         # Called as a function, it lies no deeper in the stack than a module's code; under `exec` it would, by one.
         nothing = compile("", path, "exec")
         self._main: types.FunctionType | None = types.FunctionType(nothing, self._module.__dict__)
+        self._is_telling = False
         self._status = 0
         self._is_interrupted = False
         namespace = self._module.__dict__
@@ -74,10 +77,11 @@ class MainProgram:
         for function in (self._finish, self._main, begin):
             atexit.register(function)
 
-    def load(self, code: types.CodeType) -> None:
-        """Take the compiled program, in the process that is to run it: when that has left its stack, it runs."""
+    def load(self, made: bytes) -> None:
+        """Take what `marshalled` made, in the process that is to run it: when that has left its stack, it runs."""
         assert self._main is not None
-        self._main.__code__ = code
+        # marshal is not safe on forged data, but this runs as the program's user: a forger could only attack itself.
+        self._main.__code__, self._is_telling = marshal.loads(made)
 
     def _catch(self, raised: "sys.UnraisableHookArgs") -> None:
         """Treat the exception that ended the program as the interpreter would; leave all others to the interpreter."""
@@ -114,9 +118,7 @@ class MainProgram:
     def _finish(self) -> None:
         """End this process as the interpreter would; return only where the interpreter is to do the rest itself."""
         try:
-            is_telling = False
             if self._main is not None:
-                is_telling = bool(names_of(self._main.__code__) & TELLING_NAMES)
                 atexit.unregister(self._main)
             atexit.unregister(self._begin)
             atexit.unregister(self._finish)
@@ -124,7 +126,7 @@ class MainProgram:
             if threading := sys.modules.get("threading"):
                 _unraisable(threading._shutdown)
             atexit._run_exitfuncs()
-            if is_telling and self._status == 0:
+            if self._is_telling and self._status == 0:
                 sys.unraisablehook = sys.__unraisablehook__
                 self._module = self._main = None
                 return
@@ -151,7 +153,9 @@ class MainProgram:
 
     def _drop_modules(self) -> None:
         """Let go of all that the program made; what nothing else holds goes at once, in the order of its names."""
-        theirs = [sys.modules.pop(name) for name in list(sys.modules) if name not in self._ours]
+        # Later modules stand behind earlier ones. To go through all would copy every page that has one of their names.
+        names = [*itertools.takewhile(lambda name: name not in self._ours, reversed(sys.modules)), "__main__"]
+        theirs = [sys.modules.pop(name) for name in reversed(names) if name in sys.modules]
         main, self._module, self._main = self._module, None, None
         if main is None:
             return
@@ -202,12 +206,17 @@ def flush_streams() -> bool:
     return is_flushed
 
 
-def names_of(code: types.CodeType) -> set[str]:
+def marshalled(code: types.CodeType) -> bytes:
+    """Return a compiled program in the form that `MainProgram.load` takes."""
+    return marshal.dumps((code, bool(_names_of(code) & TELLING_NAMES)))
+
+
+def _names_of(code: types.CodeType) -> set[str]:
     """Return all names that a program uses, in its functions and classes too."""
     names = {*code.co_names, *code.co_varnames, code.co_name}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names |= names_of(constant)
+            names |= _names_of(constant)
     return names
 
 

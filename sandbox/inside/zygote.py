@@ -13,7 +13,6 @@ import gc
 import marshal
 import os
 import select
-import stat
 import struct
 import sys
 import time
@@ -22,8 +21,9 @@ from typing import NamedTuple, NoReturn
 
 from sandbox.inside import clocks, containment, groups, languages, worlds
 
-# Descriptors of the runner (input, output, errors, mark of the start, files or -1), then limits in the order of LIMITS.
-_GO = struct.Struct("=5i5d")
+# Descriptors of the runner (input, output, errors, mark of the start, files or -1), whether the output is a pipe, then
+# limits in the order of LIMITS.
+_GO = struct.Struct("=5i?5d")
 STREAMS = 5
 LIMITS = ("wall_s", "memory_bytes", "output_bytes", "processes", "file_bytes")
 _READY = struct.Struct("=?")
@@ -120,19 +120,20 @@ class Zygote:
         self._commands, self.answers = commands, answers
         self._read(_READY.size)
 
-    def start(self, descriptors: Sequence[int], limits: dict) -> None:
+    def start(self, descriptors: Sequence[int], limits: dict, *, is_piped: bool = False) -> None:
         """Order the fork of a child that becomes the program; does not wait for it.
 
         Args:
           descriptors: files or pipes of this process for the child's input, output and errors, the pipe for
             `mark_start`, and a file for `languages.unpack_files`, or -1.
           limits: has at least the names in LIMITS.
+          is_piped: whether the output is a pipe.
 
         Raises:
           Lost: the zygote has ended.
         """
         try:
-            os.write(self._commands, _GO.pack(*descriptors, *(limits[name] for name in LIMITS)))
+            os.write(self._commands, _GO.pack(*descriptors, is_piped, *(limits[name] for name in LIMITS)))
         except BrokenPipeError:
             raise Lost("the zygote has ended") from None
 
@@ -217,6 +218,10 @@ class Nursery:
     def _serve_children(self) -> None:
         """Fork a child for each command, in a world of its own where there are worlds, and report its end."""
         containment.take_precedence()
+        containment.limit_always()
+        if self._home.uid is not None:
+            os.setgroups([])
+            os.umask(0o077)
         clocks.watch_from_here()
         gate = worlds.Gate() if self._home.is_isolated else None
         failures, failure = os.pipe()
@@ -273,7 +278,8 @@ class Nursery:
         ran_s, waited_s = clocks.schedule_of(child)
         # Others may have kept this process from the core too, just when it was to look at the clock.
         waited_s += clocks.schedule_in(os.pread(clocks.WATCHER_SCHEDULE, 64, 0)).waited_s
-        containment.kill_group(child)
+        if not self._home.is_isolated:
+            containment.kill_group(child)
         _, status, usage = os.wait4(child, 0)
         if self._meter is None:
             used_s = usage.ru_utime + usage.ru_stime
@@ -282,25 +288,22 @@ class Nursery:
 
     def _take_streams(self, message: bytes) -> None:
         """Open the streams anew through the runner's descriptors: no position or flag of a file outlives its test."""
-        modes = (os.O_RDONLY, os.O_RDWR, os.O_RDWR, os.O_WRONLY, os.O_RDWR)
-        for target, (descriptor, mode) in enumerate(zip(_GO.unpack(message)[:STREAMS], modes, strict=True)):
-            if descriptor < 0:
-                continue
-            path = f"/proc/{self._runner}/fd/{descriptor}"
-            # Whoever could read from its own output would keep its pipe alive.
-            is_pipe = target == 1 and stat.S_ISFIFO(os.stat(path).st_mode)
-            opened = os.open(path, os.O_WRONLY if is_pipe else mode)
-            if opened != target:
-                os.dup2(opened, target)
-                os.close(opened)
+        *descriptors, is_piped = _GO.unpack(message)[: STREAMS + 1]
+        # Whoever could read from its own output would keep its pipe alive.
+        modes = (os.O_RDONLY, os.O_WRONLY if is_piped else os.O_RDWR, os.O_RDWR, os.O_WRONLY, os.O_RDWR)
+        # What is opened next gets the lowest number that is free: 0, then 1, and so on.
+        os.closerange(0, _COMMANDS)
+        for descriptor, mode in zip(descriptors, modes, strict=True):
+            if descriptor >= 0:
+                os.set_inheritable(os.open(f"/proc/{self._runner}/fd/{descriptor}", mode), True)
 
     def _be_program(self, message: bytes, become: Callable[[], None]) -> None:
         """Take on the limits and the user in the child, then become the program."""
         try:
             os.setsid()
-            wall_s, memory_bytes, output_bytes, processes, file_bytes = _GO.unpack(message)[STREAMS:]
-            self._close_all_but_streams(_GO.unpack(message)[:STREAMS])
+            os.closerange(_COMMANDS, clocks.WATCHER_STATE)
             os.chdir(self._home.scratch)
+            wall_s, memory_bytes, output_bytes, processes, file_bytes = _GO.unpack(message)[STREAMS + 1 :]
             group = self._home.group
             containment.limit(
                 wall_s=wall_s,
@@ -316,10 +319,6 @@ class Nursery:
         except BaseException as error:
             sys.excepthook(type(error), error, error.__traceback__)
             _exit_now(1)
-
-    def _close_all_but_streams(self, streams: Sequence[int]) -> None:
-        """Close all but the streams, of which the last may be none, what the start is read from, and the program."""
-        os.closerange(STREAMS if streams[-1] >= 0 else STREAMS - 1, clocks.WATCHER_STATE)
 
 
 def _exit_now(status: int) -> NoReturn:
