@@ -74,7 +74,7 @@ def bursts(study: Study) -> Section:
     worst = sorted(events, key=lambda event: event[0].service_only[event[1].first : event[1].last + 1].min())
     if worst:
         figures.insert(0, _anatomy_figure(worst[:MOST_BURSTS]))
-    found = f"{len(events)} bursts in {len(logs)} runs. " if events else f"No burst in {len(logs)} runs. "
+    found = f"Bursts: {len(events)}, runs: {len(logs)}. "
     return Section(
         title,
         found + "A run without any can still have noisy returns: verdicts stay right while seconds shift.",

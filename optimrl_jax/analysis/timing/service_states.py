@@ -14,7 +14,7 @@ import numpy as np
 
 from optimrl_jax import environment, rewards
 from optimrl_jax.analysis.sections import FigureOf, Row, Section, TableOf, absent
-from optimrl_jax.analysis.study import Study
+from optimrl_jax.analysis.study import Study, run_label
 from optimrl_jax.arrays import AffineMap
 from optimrl_jax.data.dataset import ProblemRecord, load_records
 from optimrl_jax.evaluation import style
@@ -51,7 +51,7 @@ class StoredRun(typing.NamedTuple):
 def service_states(study: Study) -> Section:
     """Tabulate and draw what each state of the service does to the rewards of the stored rollouts of each run."""
     title = "The same rollouts under other service states"
-    found = {run.name: rows for run in study.runs if (rows := _replay_workdir(run))}
+    found = {run_label(run): rows for run in study.runs if (rows := _replay_workdir(run))}
     if not found:
         return absent(
             title, "Stored rollouts, judged again as a slow or noisy service would have reported them.", NEEDS_RUNS
@@ -126,9 +126,10 @@ def replay_rollouts(
     same = [
         np.isclose(float(row["reward"]), float(value), atol=1e-5)
         for group, replay in zip(groups, recorded, strict=True)
-        for row, value in zip(group, replay.reward[0], strict=True)
+        for row, value, is_valid in zip(group, replay.reward[0], replay.is_valid[0], strict=True)
+        if is_valid
     ]
-    return [row | {"reproduced": float(np.mean(same))} for row in found]
+    return [row | {"reproduced": _mean(same)} for row in found]
 
 
 def _replay_workdir(run: pathlib.Path) -> list[Row]:

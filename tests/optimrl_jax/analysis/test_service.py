@@ -50,20 +50,6 @@ def test_a_burst_is_one_event_with_its_lowest_point_and_the_warm_up_is_none(run)
     assert service.find_bursts(still) == [service.Burst(38, 39)]
 
 
-def test_the_page_says_what_was_planted(run):
-    study = Study([], [], (), (100.0,), runs=(run, run.parent / "no journal"))
-    (rates,) = service.service(study).tables[0].rows
-    assert (rates["batches"], rates["service_only_min"], rates["parsed_in_warm_up"]) == (36, 25.0, 75.0)
-    assert rates["fallback"] == pytest.approx(100 * 2 * 0.5 / 36)
-    found = service.bursts(study)
-    (burst,), (symptoms,) = (table.rows for table in found.tables)
-    assert (burst["first_batch"], burst["last_batch"], burst["batches"]) == (*BURST, 2)
-    assert (burst["service_only_min"], burst["fallback_peak"], burst["unresolved_peak"]) == (25.0, 50.0, 25.0)
-    assert (burst["return_in_burst"], burst["return_of_run"]) == (-1.0, pytest.approx((34 * 0.5 - 2) / 36))
-    assert (symptoms["return_range"], symptoms["service_only_min"]) == (1.5, 25.0)
-    assert [figure.name for figure in found.figures] == ["burst_anatomy", "returns"]
-
-
 def test_runs_without_rollouts_say_what_would_fill_the_section(tmp_path):
     study = Study([], [], (), (100.0,), runs=(tmp_path,))
     assert "grpo.keeps_rollouts" in service.bursts(study).missing

@@ -1,10 +1,8 @@
-"""Statistics of repeated passes are those worked out by hand, and those planted: a second pass twice as slow."""
+"""Statistics of repeated passes are those worked out by hand."""
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
-from optimrl_jax import analyze
 from optimrl_jax.analysis import speed_sections
 from optimrl_jax.analysis.study import open_studies
 from optimrl_jax.analysis.timing import corrections, reruns
@@ -70,77 +68,6 @@ def test_seconds_without_any_relation_fit_no_family_on_unseen_problems():
     x, y = draw.uniform(0.1, 1, 200), draw.uniform(0.1, 1, 200)
     found = corrections.fit_corrections(x, y, np.arange(200) % 4)
     assert max(one.unseen_r_squared for one in found.values()) < 0.05
-
-
-@pytest.fixture(scope="module")
-def output(tmp_path_factory):
-    """The page over two passes of the same programs, the second one twice as slow."""
-    root = tmp_path_factory.mktemp("passes")
-    for name, slowdown in (("service", 1.0), ("local", 2.0)):
-        (root / name).mkdir()
-        records.write_evaluation(root / name, planted.evaluation(slowdown=slowdown))
-    chosen = {name: analyze.SECTIONS[name] for name in ("timing_passes", "repeated_passes", "corrections", "protocols")}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analyze, "SECTIONS", chosen)
-        flags = [f"--records={root / 'service'},{root / 'local'}", f"--output={root / 'page'}"]
-        assert analyze.main(flags) == 0
-    assert "Nothing to show" not in (root / "page" / "index.html").read_text()
-    return root / "page"
-
-
-def table(output, name, **where):
-    rows = pq.read_table(output / f"{name}.parquet").to_pylist()
-    return [row for row in rows if all(row[key] == value for key, value in where.items())]
-
-
-def test_a_pass_twice_as_slow_scatters_by_a_third_of_its_mean_and_moves_no_place(output):
-    """Seconds t and 2 t: mean 1.5 t, deviation t / sqrt(2), so that every cell has CV sqrt(2) / 3."""
-    (cv,) = table(output, "short_run_noise", statistic="cv, %")
-    assert (cv["mean"], cv["n"]) == (pytest.approx(100 * np.sqrt(2) / 3, rel=1e-5), 4 * 3 * 4)
-    for row in table(output, "movement"):
-        assert (row["std"], row["range"]) == (0.0, 0.0)
-    (variance,) = table(output, "variance")
-    assert variance["between"] + variance["within"] == pytest.approx(variance["total"])
-    cells = np.concatenate([planted.drifted(np.arange(1, 5) * unit) for unit in planted.UNITS_S])
-    assert variance["within"] == pytest.approx(np.mean((cells / 2) ** 2), rel=1e-5)
-
-
-def test_both_passes_fill_their_matrix_and_keep_the_order_of_programs(output):
-    for row in table(output, "coverage"):
-        assert (row["success_percent"], row["coverage_percent"], row["cells"]) == (100.0, 100.0, 48)
-    ratios = [row["ratio"] for row in table(output, "drift_by_problem", **{"pass": "service"})]
-    seconds = [np.arange(1, 5) * unit for unit in planted.UNITS_S]
-    assert ratios == pytest.approx([np.median(planted.drifted(own) / own) for own in seconds], rel=1e-5)
-    # References at 130, 250, 370 and 490 ms stand behind 0, 2, 3 and 3 of the three others at 80, 160, 240 and 320 ms.
-    (last,) = table(output, "drift_by_problem", **{"pass": "service", "problem": "twin/p3"})
-    assert last["bias"] == pytest.approx(100 * (8 / 12 - 1 / 2))
-    assert table(output, "workload_summary")[0]["problems"] == 0
-    assert all(row["n"] == 4 for row in table(output, "profile_agreement"))
-
-
-def test_maps_between_stored_and_fresh_seconds_are_the_planted_ones(output):
-    for name, slowdown in (("service", 1), ("local", 2)):
-        (row,) = table(output, "corrections", **{"from": "stored", "to": name, "family": "affine"})
-        slope, offset_s = map(float, row["coefficients"].split())
-        assert (slope, offset_s) == pytest.approx((slowdown * planted.ALPHA, slowdown * planted.BETA_S), rel=1e-3)
-        assert row["unseen_r_squared"] == pytest.approx(1.0)
-
-
-def test_protocols_agree_where_a_map_repairs_the_other_clock_and_mixing_clocks_misplaces(output):
-    """base stands behind two of four references: 50 %. Raw seconds of the slow pass are behind all stored ones."""
-    found = {row["protocol"]: row["mean_percentile"] for row in table(output, "protocols", programs="base")}
-    assert len(found) == 13
-    for name in ("gold c/c", "gold c/p", "m/ces", "a/ces", "a/pred", "l/l"):
-        assert found[name] == pytest.approx(50.0), name
-    assert found["l/s"] == 100.0
-
-
-def test_limits_are_harder_where_the_same_programs_run_slower(output):
-    """base takes 85, 122.5, 197.5 and 310 ms, or twice that; at 0.2 s 2.5 of 4 problems count, or 1."""
-    (row,) = table(output, "inflation", policy="base", limit_s=0.2)
-    assert row["percent_first"] == pytest.approx(62.5)
-    assert row["percent_other"] == pytest.approx(25.0)
-    assert row["inflation"] == pytest.approx(0.4)
 
 
 def test_seconds_are_compared_within_a_pass_alone(tmp_path):
