@@ -27,7 +27,7 @@ from optimrl_jax.evaluation.leaderboards import LEADERBOARDS
 from optimrl_jax.jobs.command_line import ArgumentParser, log_to_terminal, run_command
 from optimrl_jax.jobs.errors import require
 from optimrl_jax.jobs.progress import JobProgress
-from optimrl_jax.jobs.user_paths import writable_directory
+from optimrl_jax.jobs.user_paths import existing_path, writable_directory
 
 _LOG = logging.getLogger(__name__)
 NAME = "analyze"
@@ -72,11 +72,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> None:
     flags = _parser().parse_args(arguments)
-    require(bool(_paths(flags.records)), "--records", flags.records, "directories that evaluations wrote")
+    records, runs = _directories(flags.records, "--records"), _directories(flags.runs, "--runs")
+    require(bool(records), "--records", flags.records, "directories that evaluations wrote")
     output = writable_directory(flags.output, "--output")
-    analyze(
-        _paths(flags.records), output, runs=_paths(flags.runs), baseline=flags.baseline, leaderboard=flags.leaderboard
-    )
+    analyze(records, output, runs=runs, baseline=flags.baseline, leaderboard=flags.leaderboard)
 
 
 def analyze(
@@ -132,8 +131,8 @@ def _parser() -> ArgumentParser:
     return parser
 
 
-def _paths(text: str) -> list[pathlib.Path]:
-    return [pathlib.Path(part) for part in text.split(",") if part]
+def _directories(text: str, flag: str) -> list[pathlib.Path]:
+    return [existing_path(part, flag, is_directory=True) for part in text.split(",") if part]
 
 
 if __name__ == "__main__":

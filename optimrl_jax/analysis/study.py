@@ -135,6 +135,8 @@ def open_studies(
     by_content: dict[tuple[str, ...], list[tuple[pathlib.Path, records.Evaluation]]] = {}
     for directory in directories:
         evaluation = records.read_evaluation(directory)
+        if not evaluation.problems or not evaluation.facts.get("policies"):
+            raise UserError(f"{directory}: expected stored evaluation records (there are no samples in them)")
         content = tuple(problem.sha256 for problem in evaluation.problems)
         by_content.setdefault(content, []).append((directory, evaluation))
     studies = [_study(members, leaderboard, tuple(runs)) for members in by_content.values()]
