@@ -64,9 +64,11 @@ def test_every_notebook_is_tested_pictured_and_linked():
     names = {path.stem for path in (ROOT / "colabs").glob("*.ipynb")}
     assert names == set(SMALL)
     readme = (ROOT / "README.md").read_text()
+    readers = (ROOT / "docs" / "readers.md").read_text()
     for name in names:
         assert (ROOT / "colabs" / "pictures" / f"{name}.png").stat().st_size < 60_000, name
         assert f"colabs/{name}.ipynb" in readme, name
+        assert f"colabs/{name}.ipynb" in readers, name
         assert f"colabs/pictures/{name}.png" in readme, name
 
 
