@@ -29,6 +29,8 @@ _LOG = logging.getLogger(__name__)
 DRAWS = 4
 MOST_GROUPS = 48
 HEALTHY = "healthy"
+# float32 rewards of a journal and of its replay.
+REWARD_ROUNDING = 1e-5
 NEEDS_RUNS = (
     "name workdirs with --runs=W1,W2 of runs that kept their rollouts (grpo.keeps_rollouts) and whose dataset is there"
 )
@@ -124,7 +126,7 @@ def replay_rollouts(
         cosine = _update_cosine(groups, replays, recorded)
         found.append({"state": name, "groups": len(groups)} | means | {"update_cosine": cosine})
     same = [
-        np.isclose(float(row["reward"]), float(value), atol=1e-5)
+        float(abs(row["reward"] - value) <= REWARD_ROUNDING)
         for group, replay in zip(groups, recorded, strict=True)
         for row, value, is_valid in zip(group, replay.reward[0], replay.is_valid[0], strict=True)
         if is_valid
