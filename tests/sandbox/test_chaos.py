@@ -12,7 +12,7 @@ from sandbox.service import fallback, pool, remote
 from tests.sandbox.servers import serving
 
 FAILURE_SHARE = 0.02
-TESTS = 20
+TESTS = 4
 REQUESTS = 500
 SUITE = Suite(inputs=tuple(f"{n}\n" for n in range(TESTS)), expected=tuple(f"{2 * n}\n" for n in range(TESTS)))
 

@@ -18,24 +18,24 @@ from tests.sandbox import servers
 from tests.sandbox.engine import require_docker
 
 MEBIBYTE = 1 << 20
-SIZE_BYTES = 32 * MEBIBYTE
-BOUNDS = Bounds(body_bytes=8 * MEBIBYTE)
+# A file larger than one message of the services here may be, and one that memory would show.
+SIZE_BYTES, LARGE_BYTES = 5 * MEBIBYTE, 32 * MEBIBYTE
+BOUNDS = Bounds(body_bytes=4 * MEBIBYTE)
 DIGEST = "import hashlib, sys\nprint(hashlib.file_digest(sys.stdin.buffer, 'sha256').hexdigest())"
 
 
-@pytest.fixture
-def large(tmp_path):
-    """A file larger than one message of the services here may be, and its digest."""
-    path, block = tmp_path / "input", bytes(range(256)) * 4096
+def written(path, *, size_bytes=SIZE_BYTES):
+    """A file of all bytes, and its digest."""
+    block = bytes(range(256)) * 4096
     with path.open("wb") as file:
-        for _ in range(SIZE_BYTES // len(block)):
+        for _ in range(size_bytes // len(block)):
             file.write(block)
     return path, hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("place", ["local", pytest.param("docker", marks=pytest.mark.docker), "server"])
-def test_a_program_reads_a_file_of_any_bytes_in_every_place(place, large):
-    path, digest = large
+def test_a_program_reads_a_file_of_any_bytes_in_every_place(place, tmp_path):
+    path, digest = written(tmp_path / "input")
     if place == "docker":
         require_docker()
     with (
@@ -61,8 +61,8 @@ with client.connect(sys.argv[1], workers=1) as connected:
 """
 
 
-def test_neither_side_holds_a_file_in_memory(large):
-    path, _ = large
+def test_neither_side_holds_a_file_in_memory(tmp_path):
+    path, _ = written(tmp_path / "input", size_bytes=LARGE_BYTES)
     with servers.serving(bounds=BOUNDS) as (url, _):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         sent = subprocess.run([sys.executable, "-c", SEND, url, str(path)], capture_output=True, text=True, check=True)
@@ -71,8 +71,8 @@ def test_neither_side_holds_a_file_in_memory(large):
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 * 1024
 
 
-def test_what_a_server_refuses_is_said_in_one_line(large):
-    path, digest = large
+def test_what_a_server_refuses_is_said_in_one_line(tmp_path):
+    path, digest = written(tmp_path / "input")
     with servers.serving(bounds=Bounds(input_bytes=MEBIBYTE)) as (url, _):
         with path.open("rb") as file:
             answer = httpx.put(f"{url}/v1/inputs/{digest}", content=file)
