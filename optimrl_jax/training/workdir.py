@@ -38,13 +38,18 @@ FREE = (
 )  # fmt: skip
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
-COMPILED_FOLDER = "compiled"
+COMPILED_FOLDER, CACHE_VARIABLE = "compiled", "JAX_COMPILATION_CACHE_DIR"
 # Fields that earlier versions stored beside the shape of a policy.
 COMPUTED = ("compute_dtype", "remat", "unroll", "attention_block", "logits_chunk")
 
 
 def reuse_compiled_programs(workdir: pathlib.Path) -> None:
-    """Keep compiled programs in the workdir, so that a job that is started again compiles nothing a second time."""
+    """Keep compiled programs in the workdir, so that a job that is started again compiles nothing a second time.
+
+    Where the variable `JAX_COMPILATION_CACHE_DIR` names a place for the programs of many jobs, they stay there.
+    """
+    if os.environ.get(CACHE_VARIABLE):
+        return
     jax.config.update("jax_compilation_cache_dir", str(workdir.resolve() / COMPILED_FOLDER))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import jax
 import pytest
 
 from optimrl_jax.jobs.checked_fields import flatten, thaw
@@ -56,3 +57,18 @@ def test_how_long_and_where_a_job_runs_may_change(begun):
 def test_every_free_setting_exists():
     names = list(flatten(thaw(Settings())))
     assert all(any(name.startswith(free) for name in names) for free in workdir.FREE)
+
+
+def test_compiled_programs_lie_in_the_workdir_unless_a_variable_names_a_place_for_all(tmp_path, monkeypatch):
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    before = {name: getattr(jax.config, name) for name in names}
+    try:
+        monkeypatch.setenv(workdir.CACHE_VARIABLE, str(tmp_path / "all"))
+        workdir.reuse_compiled_programs(tmp_path)
+        assert {name: getattr(jax.config, name) for name in names} == before
+        monkeypatch.delenv(workdir.CACHE_VARIABLE)
+        workdir.reuse_compiled_programs(tmp_path)
+        assert jax.config.jax_compilation_cache_dir == str(tmp_path / workdir.COMPILED_FOLDER)
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
