@@ -7,6 +7,7 @@ worker never retries and never judges: `service.pool` decides what follows a los
 import base64
 import collections
 import contextlib
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -225,18 +226,21 @@ class SandboxWorker:
         ahead: int,
         partner_s: float,
     ) -> Iterator[Mapping[str, object]]:
-        """Send requests, up to `ahead` of them before their reports are read, and yield the reports in order."""
+        """Send requests, up to `ahead` of them before their reports are read, and yield the reports in order.
+
+        Half of them travel in one message: to carry one through an engine costs about as much as a run.
+        """
         on_their_way = 0
         try:
-            for request in requests:
-                if self._is_abandoned.is_set():
+            while True:
+                sent = [*itertools.islice(requests, ahead - on_their_way)] if on_their_way <= ahead // 2 else []
+                if sent and self._is_abandoned.is_set():
                     raise RunAbandoned(f"worker {self.name}: nobody waits for this request any more")
-                self._send(request)
-                on_their_way += 1
-                if on_their_way == ahead:
-                    on_their_way -= 1
-                    yield self._report(next(limits), partner_s=partner_s)
-            while on_their_way:
+                if sent:
+                    self._send(*sent)
+                on_their_way += len(sent)
+                if not on_their_way:
+                    return
                 on_their_way -= 1
                 yield self._report(next(limits), partner_s=partner_s)
         finally:
@@ -358,16 +362,15 @@ class SandboxWorker:
         self._send(request)
         return self._receive(request["do"], timeout_s=containment.MOST_EXTENSION * held.TOOL_LIMITS["wall_s"] + GRACE_S)
 
-    def _send(self, request: dict) -> None:
-        """Send a request, starting a runner where there is none."""
+    def _send(self, *requests: dict) -> None:
+        """Send requests in one message, starting a runner where there is none."""
         if self._channel is None:
             try:
                 self._channel = self._open_channel()
             except OSError as error:
                 raise WorkerAbsent(f"worker {self.name} cannot be started: {error}") from error
-        with self._losses(request["do"]):
-            body = json.dumps(request).encode()
-            self._channel.send(runner.HEADER.pack(len(body)) + body)
+        with self._losses(requests[0]["do"]):
+            self._channel.send(b"".join(map(runner.packed, requests)))
 
     def _receive(self, what: str, *, timeout_s: float) -> dict:
         with self._losses(what):

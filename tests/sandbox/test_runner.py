@@ -71,3 +71,16 @@ def test_a_zygote_is_a_child_of_the_runner_as_soon_as_it_is_known(tmp_path):
     command = [sys.executable, "-c", SLOW_TO_END, str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert ended.stdout == "reaped True\n"
+
+
+def test_an_answer_waits_only_behind_runs_that_are_there_and_end_in_time():
+    def run(wall_s):
+        return {"do": "run", "limits": {"wall_s": wall_s}}
+
+    now_s = time.monotonic()
+    assert runner.may_wait(run(2.0), run(2.0), waits_since_s=now_s)
+    assert not runner.may_wait(run(2.0), run(3.0), waits_since_s=now_s)
+    assert not runner.may_wait(run(2.0), run(2.0), waits_since_s=now_s - 2 * runner.GATHER_S)
+    assert not runner.may_wait(run(2.0), None, waits_since_s=now_s)
+    assert not runner.may_wait(run(2.0), {"do": "program"}, waits_since_s=now_s)
+    assert not runner.may_wait({"do": "input"}, run(2.0), waits_since_s=now_s)
