@@ -6,6 +6,7 @@ TARGET=cuda` or `tpu`); without them a dry run can only trace.
 
 import dataclasses
 import importlib.util
+import math
 import os
 
 import jax
@@ -65,7 +66,7 @@ def absent_mesh(name: str, settings: MeshSettings) -> Mesh:
 
     Args:
       name: the target, a key of TARGETS.
-      settings: devices along each axis; GPUs come in hosts of eight.
+      settings: devices along each axis; GPUs come in hosts of eight, TPU chips in hosts of one, two or four.
 
     Raises:
       UserError: if the target has no slice of that many devices, or its compiler refuses.
@@ -83,8 +84,11 @@ def absent_mesh(name: str, settings: MeshSettings) -> Mesh:
             )
         else:
             os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+            sizes, host = slice_of(name, count)
             topology = topologies.get_topology_desc(
-                platform="tpu", topology_name=f"{name.removeprefix('tpu-')}:{_slice_shape(name, count)}"
+                platform="tpu",
+                topology_name=f"{name.removeprefix('tpu-')}:{'x'.join(map(str, sizes))}",
+                chips_per_host_bounds=host,
             )
         devices = np.array(topology.devices[:count]).reshape(shape)
     except (RuntimeError, ValueError) as error:
@@ -92,17 +96,26 @@ def absent_mesh(name: str, settings: MeshSettings) -> Mesh:
     return jax.sharding.Mesh(devices, sharding.AXES, axis_types=sharding.AXIS_TYPES)
 
 
-def _slice_shape(name: str, count: int) -> str:
-    """Find the most cubic slice of that many chips: three axes for v5p, two for the others."""
-    axes = 3 if name == "tpu-v5p" else 2
-    sizes = [1] * axes
+def slice_of(name: str, count: int) -> tuple[list[int], list[int]]:
+    """Find the chips along the axes of the most cubic slice of that many, and along those of one of its hosts.
+
+    Slices have three axes for v5p and two for the others.
+
+    Raises:
+      ValueError: for a number that whole hosts do not have.
+    """
+    host = {1: [1, 1, 1], 2: [2, 1, 1]}.get(count, [2, 2, 1])
+    hosts, rest = divmod(count, math.prod(host))
+    if rest:
+        raise ValueError("hosts have 1, 2 or 4 chips")
+    sizes = host[: 3 if name == "tpu-v5p" else 2]
     factor = 2
-    while count > 1:
-        while count % factor:
+    while hosts > 1:
+        while hosts % factor:
             factor += 1
         sizes[sizes.index(min(sizes))] *= factor
-        count //= factor
-    return "x".join(map(str, sorted(sizes)))
+        hosts //= factor
+    return sizes, host
 
 
 def _gpu_facts(name: str, target: Target) -> str:

@@ -13,7 +13,7 @@ from optimrl_jax.jobs import command_line
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import published
-from optimrl_jax.planning import cost_model, dry_run
+from optimrl_jax.planning import cost_model, dry_run, targets
 from optimrl_jax.settings import MeshSettings, ModelSettings, Settings
 from tests.optimrl_jax.grpo.groups import SETTINGS
 from tests.optimrl_jax.model import tiny
@@ -44,6 +44,17 @@ def test_bytes_of_the_state_are_those_that_eight_devices_would_hold():
     assert found["final_norm/scale"].device_bytes == 32 * 4
     assert sum(line.device_bytes for line in found.values()) == cost_model.device_bytes(placed)
     assert found["embedding"].spec == "P('tensor', ('fsdp', 'sequence'))"
+
+
+def test_slices_of_tpus_are_whole_hosts_on_the_axes_that_there_are():
+    found = {count: targets.slice_of("tpu-v5p", count) for count in (1, 2, 4, 8, 12, 64)}
+    assert {count: sizes for count, (sizes, _) in found.items()} == {
+        1: [1, 1, 1], 2: [2, 1, 1], 4: [2, 2, 1], 8: [2, 2, 2], 12: [2, 2, 3], 64: [4, 4, 4],
+    }  # fmt: skip
+    assert [host for _, host in found.values()] == [[1, 1, 1], [2, 1, 1], *[[2, 2, 1]] * 4]
+    assert targets.slice_of("tpu-v6e", 32) == ([8, 4], [2, 2, 1])
+    with pytest.raises(ValueError, match="hosts have 1, 2 or 4 chips"):
+        targets.slice_of("tpu-v6e", 6)
 
 
 def test_operations_of_one_update_worked_by_hand():
