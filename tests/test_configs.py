@@ -142,8 +142,8 @@ def test_the_large_ones_lower_on_devices_that_are_not_there(name, row, devices):
     parameters, found = dry_run.update_costs(planned, chosen)
     assert found["devices"] == devices
     state = found["parameter_bytes"] + found["moment_bytes"] + found["gradient_bytes"]
-    # Parameters, two moments and two gradients in float32, all but small norms and biases split over every device.
-    assert state == pytest.approx(20 * found["parameters"] / devices, rel=0.02)
+    # Parameters, two moments and a gradient in float32, all but small norms and biases split over every device.
+    assert state == pytest.approx(16 * found["parameters"] / devices, rel=0.02)
     assert state < found["total_bytes"] < targets.TARGETS[chosen.device.target].memory_bytes
     assert {line.dtype for line in parameters} == {"float32"}
 
@@ -167,7 +167,7 @@ def test_adapters_of_a_7b_model_have_gradients_and_moments_alone_and_fit_one_dev
     # Rank 32 on the seven matrices of 28 layers.
     sides = 2 * (3584 + 3584) + 2 * (3584 + 512) + 3 * (3584 + 18_944)
     assert (found["devices"], trained) == (1, 28 * 32 * sides)
-    assert (found["parameter_bytes"], found["gradient_bytes"]) == (4 * trained, 8 * trained)
+    assert (found["parameter_bytes"], found["gradient_bytes"]) == (4 * trained, 4 * trained)
     assert found["moment_bytes"] == pytest.approx(8 * trained, rel=1e-6)
     assert found["frozen_parameter_bytes"] == pytest.approx(2 * (found["parameters"] - trained), rel=1e-3)
     assert found["total_bytes"] < targets.TARGETS["h100"].memory_bytes

@@ -1,15 +1,13 @@
 """What one update costs, from shapes alone: bytes on each device and floating-point operations.
 
 Pure, and nothing is allocated: states are shapes with shardings on an abstract mesh. Bytes of the state are exact.
-Activations are traced on the share of one device and are what the forward pass hands to the backward pass; what a
-compiler adds or fuses away is not in them. `dry_run` derives seconds from the operations and the peak of the device.
+What a microbatch holds beside it is traced on the share of one device (`liveness`), to about a tenth. `dry_run`
+derives seconds from the operations and the peak of the device.
 """
 
-import collections
 import dataclasses
 import math
 import typing
-from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +15,7 @@ import jax.numpy as jnp
 from optimrl_jax.data import packing
 from optimrl_jax.distributed import sharding
 from optimrl_jax.model import decoder
+from optimrl_jax.planning import liveness
 from optimrl_jax.settings import DataSettings, MeshSettings, ModelSettings, Network, Settings
 from optimrl_jax.training import trainer
 
@@ -94,51 +93,73 @@ def device_bytes(tree: typing.Any) -> int:
     return sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
-def activation_bytes(
-    loss: trainer.Loss, weights: tuple[decoder.Params, ...], names: tuple[str, ...], *, settings: Settings
-) -> tuple[int, int]:
-    """Trace the bytes on one device that grow with its rows.
+def temporary_bytes(
+    loss: trainer.Loss,
+    weights: tuple[decoder.Params, ...],
+    names: tuple[str, ...],
+    *,
+    settings: Settings,
+) -> int:
+    """Trace the most bytes that one device holds at once for the gradients of a microbatch, beside the state.
 
-    Traced with the heads, hidden features and rows of one device, with twice and with four times its rows (a single row
-    would trace another program): what grows is an activation, what does not is a weight and counted with the state.
+    Traced with the heads, hidden features and rows of one device. A single row would trace another program, so that
+    twice and four times the rows are, and what one has follows from both.
 
     Args:
       loss: of the network that one device sees (`local_model`).
       weights: shapes of what is trained there, and of what is frozen, if anything is.
       names: the per-token values that the loss reads.
-      settings: mesh, and size of rows and microbatches.
-
-    Returns:
-      (bytes kept for the backward pass, bytes of the largest other array on the way).
+      settings: mesh, model, and size of rows and microbatches.
     """
     rows = settings.data.micro_rows // (settings.mesh.data * settings.mesh.fsdp)
     row_tokens = settings.data.row_tokens // settings.mesh.sequence
-
-    def residuals(trained: decoder.Params, *others: typing.Any) -> typing.Any:
-        return jax.vjp(lambda q: loss(q, *others), trained, has_aux=True)[1]
+    trained, *frozen = weights
+    size = _device_size(trained, settings)
 
     def gradients(trained: decoder.Params, *others: typing.Any) -> typing.Any:
         return jax.grad(lambda q: loss(q, *others), has_aux=True)(trained)
 
-    trained, *frozen = weights
-    batches = [_rows(names, (times * rows, row_tokens)) for times in (2, 4)]
-    kept = [
-        collections.Counter(_bytes(x) for x in jax.tree.leaves(jax.eval_shape(residuals, trained, batch, *frozen)))
-        for batch in batches
-    ]
-    passing = [
-        collections.Counter(_bytes(x) for x in _arrays(jax.make_jaxpr(gradients)(trained, batch, *frozen).jaxpr))
-        for batch in batches
-    ]
-    # An array of the same size as a kept one is taken to be that one.
-    others = (passing[0] - passing[1]).keys() - (kept[0] - kept[1]).keys()
-    totals = [sum(size * times for size, times in sizes.items()) for sizes in kept]
-    return (totals[1] - totals[0]) // 2, max(others, default=0) // 2
+    twice, four_times = (
+        liveness.peak_bytes(jax.make_jaxpr(gradients)(trained, _rows(names, (times * rows, row_tokens)), *frozen), size)
+        for times in (2, 4)
+    )
+    return twice - (four_times - twice) // 2
+
+
+def _device_size(trained: decoder.Params, settings: Settings) -> liveness.Size:
+    """Return the bytes on one device of arrays that are traced as if parameters were gathered all the time."""
+    model, mesh = settings.network, settings.mesh
+    whole = sharding.build_abstract_mesh(mesh, micro_rows=settings.data.micro_rows)
+    placed = placed_params(decoder.abstract_params(model), mesh=whole)
+    on_device = {key: device_bytes(leaf) for key, leaf in jax.tree_util.tree_leaves_with_path(placed)}
+    parts = {
+        leaf.shape: max(1, _bytes(leaf) // on_device[key])
+        for key, leaf in jax.tree_util.tree_leaves_with_path(trained)
+        if key in on_device
+    }
+    table, kept = (model.width, model.vocabulary), (model.layers, model.width)
+
+    def size(array: typing.Any, in_loop: bool) -> int:
+        count, shape = liveness.array_bytes(array), tuple(getattr(array, "shape", ()))
+        if settings.compute.logits_chunk and set(shape) == set(table):
+            # Chunks of tokens need the whole table, and the sum of its gradients over the devices is under way while
+            # the layers go backwards.
+            is_whole = in_loop or (shape == table and array.dtype == jnp.float32)
+            return count if is_whole else count // parts.get(shape, 1)
+        if len(shape) == 4 and (shape[0], shape[-1]) == kept and shape not in parts:
+            # Hidden states that all layers keep: the partitioner splits those over the tensor axis.
+            return count // mesh.tensor
+        return count // parts.get(shape, 1)
+
+    return size
 
 
 def local_model(model: Network, mesh: MeshSettings) -> Network:
     """Return the decoder whose arrays have the shapes that one device of the tensor axis sees."""
-    parts = {name: getattr(model, name) // mesh.tensor for name in ("heads", "kv_heads", "mlp_width", "vocabulary")}
+    names = ["heads", "kv_heads", "mlp_width"]
+    # With scores for a chunk of tokens at a time, devices that share a row share its chunks and not the vocabulary.
+    names += [] if model.compute.logits_chunk else ["vocabulary"]
+    parts = {name: getattr(model, name) // mesh.tensor for name in names}
     return dataclasses.replace(model, **parts)
 
 
@@ -195,16 +216,3 @@ def _placed(tree: typing.Any, shardings: typing.Any) -> typing.Any:
 
 def _bytes(array: typing.Any) -> int:
     return math.prod(array.shape) * array.dtype.itemsize
-
-
-def _arrays(jaxpr: typing.Any) -> Iterator[typing.Any]:
-    """Yield every array that a traced program computes, those of its loops and calls included."""
-    for equation in jaxpr.eqns:
-        for parameter in jax.tree.leaves(tuple(equation.params.values()), is_leaf=_has_jaxpr):
-            if _has_jaxpr(parameter):
-                yield from _arrays(getattr(parameter, "jaxpr", parameter))
-        yield from (out.aval for out in equation.outvars if hasattr(out.aval, "shape"))
-
-
-def _has_jaxpr(value: object) -> bool:
-    return hasattr(value, "jaxpr") or hasattr(value, "eqns")

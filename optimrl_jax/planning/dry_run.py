@@ -314,7 +314,7 @@ def trace_update(planned: Update, settings: Settings) -> dict[str, float]:
     batch = cost_model.placed_batch(planned.per_token, settings.data, microbatches=planned.microbatches, mesh=mesh)
     lower_update(planned, state, batch, *frozen, mesh=mesh, model=settings.network)
     local = cost_model.local_model(settings.network, settings.mesh)
-    kept, largest = cost_model.activation_bytes(
+    temporary = cost_model.temporary_bytes(
         planned.loss(local), planned.weights(local), planned.per_token, settings=settings
     )
     params = cost_model.device_bytes(state.params)
@@ -322,11 +322,10 @@ def trace_update(planned: Update, settings: Settings) -> dict[str, float]:
         "parameter_bytes": params,
         **({"frozen_parameter_bytes": cost_model.device_bytes(frozen)} if frozen else {}),
         "moment_bytes": cost_model.device_bytes(state.optimizer),
-        # The sum over microbatches, and the gradient of the one at hand.
-        "gradient_bytes": 2 * params,
+        # The sum over microbatches; gradients of the one at hand are temporary.
+        "gradient_bytes": params,
         "batch_bytes": cost_model.device_bytes(batch),
-        "traced_activation_bytes": kept,
-        "traced_largest_array_bytes": largest,
+        "traced_temporary_bytes": temporary,
     }
 
 
