@@ -9,7 +9,9 @@ import contextlib
 import threading
 import time
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+import numpy as np
 
 from optimrl_jax.actors.rpc import RpcClient
 from optimrl_jax.actors.work_queue import RunEndedError, WorkItem
@@ -26,6 +28,10 @@ Weights = tuple[int, decoder.Params]
 
 class RestartedError(RuntimeError):
     """The learner was restarted: what was sampled for its earlier start is refused."""
+
+
+class _SupersededError(RuntimeError):
+    """The weights that were being fetched have been replaced."""
 
 
 class LearnerInterface(typing.Protocol):
@@ -164,28 +170,36 @@ class RemoteLearner:
     def weights(self) -> Weights | None:
         """Fetch the newest weights onto the placement, part by part; None if they are those of the last call.
 
-        Each part is a call with its own patience. Where the learner no longer has the version of the first part, all
-        are fetched again, of the newest.
+        Each part is a call with its own patience, and each parameter moves on to its devices as soon as it is whole.
+        Where the learner no longer has the version of the first part, all are fetched again, of the newest.
 
         Raises:
           MessageError: if they have another shape than the policy.
         """
-        run, has = self._run, self._has
-        version, parts, count = -1, [], 1
-        while len(parts) < count:
-            answer = self._call(
-                "weights", run, has=has[1] if has and has[0] == run else -1, part=len(parts), version=version
-            )
-            if answer.kind == "same":
-                return None
-            if parts and answer.metadata["version"] != version:
-                version, parts = -1, []
-                continue
-            version, count = answer.metadata["version"], answer.metadata["parts"]
-            parts.append(answer.arrays)
-        self._has = (run, version)
-        arrays = codec.join_arrays(parts, self._like)
-        return version, self._placement.put(codec.unflatten_like(self._like, arrays))
+        run = self._run
+        known = self._has[1] if self._has and self._has[0] == run else -1
+        while (first := self._call("weights", run, has=known, part=0, version=-1)).kind != "same":
+            with contextlib.suppress(_SupersededError):
+                parts = codec.join_arrays(self._parts(first, run), self._like)
+                params = self._placement.put_each(parts, self._like)
+                version = first.metadata["version"]
+                self._has = (run, version)
+                return version, params
+        return None
+
+    def _parts(self, first: codec.WireMessage, run: str) -> Iterator[Mapping[str, np.ndarray]]:
+        """Yield the parts of a version of the weights, fetching all but the first.
+
+        Raises:
+          _SupersededError: if the learner no longer has it.
+        """
+        yield first.arrays
+        version = first.metadata["version"]
+        for number in range(1, first.metadata["parts"]):
+            answer = self._call("weights", run, has=-1, part=number, version=version)
+            if answer.metadata["version"] != version:
+                raise _SupersededError
+            yield answer.arrays
 
     def submit(self, work: WorkItem, groups: list[Group], timings: dict[str, float]) -> None:
         """Send the groups of an item to the start of the learner that leased it.

@@ -6,7 +6,7 @@ arrived.
 
 import math
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import jax
 import ml_dtypes
@@ -116,38 +116,34 @@ def split_arrays(arrays: Mapping[str, np.ndarray], part_bytes: int) -> list[dict
     return parts
 
 
-def join_arrays(parts: Sequence[Mapping[str, np.ndarray]], like: typing.Any) -> dict[str, np.ndarray]:
-    """Put together what `split_arrays` cut.
+def join_arrays(parts: Iterable[Mapping[str, np.ndarray]], like: typing.Any) -> Iterator[tuple[str, np.ndarray]]:
+    """Put together what `split_arrays` cut, array by array: a receiver never needs memory for all of them.
 
     Args:
-      parts: all of them, in order.
-      like: a tree of arrays or shapes, which says what shapes the arrays have.
+      parts: in order; the next one is taken when all arrays that end in the last one were.
+      like: a tree of arrays or shapes, which says what arrays there are.
+
+    Yields:
+      Each array with its name, as soon as it is whole.
 
     Raises:
       MessageError: if they are not those of `like`.
     """
-    pieces: dict[str, list[np.ndarray]] = {}
+    refused = MessageError("expected weights of the shape of this policy")
+    expected = {name: (tuple(leaf.shape), np.dtype(leaf.dtype)) for name, leaf in named_leaves(like).items()}
+    begun: dict[str, tuple[np.ndarray, int]] = {}
     for part in parts:
         for name, piece in part.items():
-            pieces.setdefault(name, []).append(piece)
-    joined = {name: np.concatenate(found) if len(found) > 1 else found[0] for name, found in pieces.items()}
-    shapes = {name: tuple(leaf.shape) for name, leaf in named_leaves(like).items()}
-    if {name: array.size for name, array in joined.items()} != {name: math.prod(s) for name, s in shapes.items()}:
-        raise MessageError("expected weights of the shape of this policy")
-    return {name: array.reshape(shapes[name]) for name, array in joined.items()}
-
-
-def unflatten_like(like: typing.Any, arrays: Mapping[str, np.ndarray]) -> typing.Any:
-    """Put named leaves back into the form of `like`.
-
-    Args:
-      like: a tree of arrays or shapes.
-      arrays: leaves by the names that `named_leaves` gives them.
-
-    Raises:
-      MessageError: if names, shapes or types differ.
-    """
-    expected = {name: (tuple(leaf.shape), np.dtype(leaf.dtype)) for name, leaf in named_leaves(like).items()}
-    if {name: (array.shape, array.dtype) for name, array in arrays.items()} != expected:
-        raise MessageError("expected weights of the shape of this policy")
-    return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in expected])
+            if name not in expected or expected[name][1] != piece.dtype:
+                raise refused
+            shape, dtype = expected[name]
+            flat, start = begun.get(name) or (np.empty(math.prod(shape), dtype), 0)
+            if start + piece.size > flat.size:
+                raise refused
+            flat[start : start + piece.size] = piece
+            begun[name] = flat, start + piece.size
+            if start + piece.size == flat.size:
+                del begun[name], expected[name]
+                yield name, flat.reshape(shape)
+    if expected:
+        raise refused

@@ -5,12 +5,13 @@ The learner's mesh takes the first devices (`distributed.sharding`); the actors 
 
 import dataclasses
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import jax
+import numpy as np
 from jax.sharding import Mesh, SingleDeviceSharding
 
-from optimrl_jax.distributed import sharding
+from optimrl_jax.distributed import codec, sharding
 from optimrl_jax.jobs.errors import SettingsError
 from optimrl_jax.settings import ActorSettings, MeshSettings
 
@@ -64,9 +65,25 @@ class Placement:
         Raises:
           SettingsError: if the devices do not divide an axis that is split over them.
         """
-        return jax.tree.map(lambda x, to: jax.device_put(x, to, may_alias=False), params, self._shardings(params))
+        return jax.tree.map(lambda x, to: jax.device_put(x, to, may_alias=False), params, self.shardings(params))
 
-    def _shardings(self, params: typing.Any) -> typing.Any:
+    def put_each(self, named: Iterable[tuple[str, np.ndarray]], like: typing.Any) -> typing.Any:
+        """Copy parameters from the host to these devices, one after another: the host needs room for one at a time.
+
+        Args:
+          named: each parameter with its name (`codec.named_leaves`), in any order.
+          like: a tree of arrays or shapes, whose form the result has.
+
+        Raises:
+          SettingsError: if the devices do not divide an axis that is split over them.
+        """
+        places = codec.named_leaves(self.shardings(like))
+        # Waited for: a copy under way still needs the host's array.
+        put = {name: jax.block_until_ready(jax.device_put(x, places[name], may_alias=False)) for name, x in named}
+        return jax.tree.unflatten(jax.tree.structure(like), [put[name] for name in codec.named_leaves(like)])
+
+    def shardings(self, params: typing.Any) -> typing.Any:
+        """Return where each parameter lives, in a tree like that of the parameters or their shapes."""
         if len(self.devices) == 1:
             return jax.tree.map(lambda _: SingleDeviceSharding(self.devices[0]), params)
         types = (jax.sharding.AxisType.Auto,) * len(sharding.AXES)
