@@ -12,7 +12,6 @@ knowing of any mesh; without one it does nothing.
 
 import contextlib
 import dataclasses
-import functools
 import math
 import re
 import typing
@@ -178,16 +177,6 @@ def on_mesh(mesh: Mesh | AbstractMesh) -> contextlib.AbstractContextManager[obje
     return jax.sharding.use_abstract_mesh(mesh if isinstance(mesh, AbstractMesh) else mesh.abstract_mesh)
 
 
-def on_accelerators(params: typing.Any) -> contextlib.AbstractContextManager[object]:
-    """Return the context `on_mesh` of the GPUs or TPUs that parameters are split over, else one that does nothing.
-
-    Kernels need it to be split as well; what CPUs run is the compiler's to split.
-    """
-    mesh = _mesh_of(params)
-    has_kernels = isinstance(mesh, Mesh) and mesh.size > 1 and mesh.devices.flat[0].platform != "cpu"
-    return on_mesh(mesh) if mesh is not None and has_kernels else contextlib.nullcontext()
-
-
 def constrain(x: jax.Array, name: str) -> jax.Array:
     """Pin an activation to its place on the mesh of the context; return it unchanged where there is no mesh.
 
@@ -345,41 +334,6 @@ def sum_over_data(
 
     specs = PartitionSpec(), PartitionSpec(None, DATA), PartitionSpec()
     return jax.shard_map(total, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(), check_vma=False)
-
-
-def shard_rows(params: typing.Any, batch: typing.Any) -> typing.Any:
-    """Split a batch, rows first, over the data and fsdp axes of the mesh that parameters lie on.
-
-    Without it, every device of the mesh would compute all rows. What has four axes is a cache of keys or values, whose
-    heads come second: those are split over the tensor axis, where it divides them. Where parameters lie on no mesh, or
-    on one of a single device, the batch comes back as it is.
-
-    Raises:
-      ValueError: if the number of rows is no multiple of `row_shares(params)`.
-    """
-    mesh = _mesh_of(params)
-    if mesh is None or mesh.size == 1:
-        return batch
-    return jax.device_put(batch, jax.tree.map(functools.partial(sampling_place, mesh), batch))
-
-
-def sampling_place(mesh: Mesh | AbstractMesh, x: typing.Any) -> NamedSharding:
-    """Return where an array lies that is sampled with: see `shard_rows`."""
-    rows = row_sharding(mesh, axis=0)
-    if len(x.shape) != 4 or mesh.shape["tensor"] == 1 or x.shape[1] % mesh.shape["tensor"]:
-        return rows
-    return NamedSharding(mesh, PartitionSpec(rows.spec[0], "tensor"))
-
-
-def row_shares(params: typing.Any) -> int:
-    """Count the devices over which these parameters split the rows of a batch; 1 where they lie on no mesh."""
-    mesh = _mesh_of(params)
-    return math.prod(mesh.shape[axis] for axis in ROWS) if mesh else 1
-
-
-def _mesh_of(params: typing.Any) -> Mesh | AbstractMesh | None:
-    placed = getattr(jax.tree.leaves(params)[0], "sharding", None)
-    return placed.mesh if isinstance(placed, NamedSharding) and set(ROWS) <= set(placed.mesh.axis_names) else None
 
 
 def replicated(mesh: Mesh | AbstractMesh) -> NamedSharding:

@@ -244,35 +244,38 @@ class KVBlock(typing.NamedTuple):
     visible: Bool[Array, "s t u"]
 
 
-class PrefixedMask(typing.NamedTuple):
-    """What rows that decode see: of their own caches, and of a prefix that neighbouring rows share.
-
-    Attributes:
-      own: `[s, 1, u]`, visible columns of each row's own cache.
-      prefix: the cache of the shared prefix and what is visible of it.
-    """
-
-    own: Bool[Array, "s 1 u"]
-    prefix: KVBlock
-
-
 class FilledColumns(typing.NamedTuple):
-    """What rows that decode see of their own caches: the columns that are filled, from the first one on.
+    """What rows that decode see of their own caches: neighbouring columns that are filled.
 
     Attributes:
-      count: `[s]`, at least 1.
+      start: `[s]`, the first one.
+      end: `[s]`, the one behind the last; greater than `start`.
     """
 
-    count: Int[Array, " s"]
+    start: Int[Array, " s"]
+    end: Int[Array, " s"]
 
     def mask(self, columns: int) -> Bool[Array, "s 1 u"]:
         """Return visibility column by column."""
-        return (jnp.arange(columns) < self.count[:, None])[:, None]
+        column = jnp.arange(columns)
+        return ((column >= self.start[:, None]) & (column < self.end[:, None]))[:, None]
 
 
-# What stands for visibility between the decoder and the attention of a block: a mask as an array, a mask beside a
-# shared prefix, or what a mask would be made of: the layout of packed rows, or the number of columns.
-Visibility = Mask | PrefixedMask | TokenLayout | FilledColumns
+class PrefixedColumns(typing.NamedTuple):
+    """What rows that decode see: of their own caches, and of a prefix that neighbouring rows share.
+
+    Attributes:
+      own: columns of each row's own cache.
+      prefix: the cache of the shared prefix and what is visible of it.
+    """
+
+    own: FilledColumns
+    prefix: KVBlock
+
+
+# What stands for visibility between the decoder and the attention of a block: a mask as an array, or what a mask would
+# be made of: the layout of packed rows, or columns, with or without a shared prefix.
+Visibility = Mask | TokenLayout | FilledColumns | PrefixedColumns
 
 
 def attend(query: Float[Array, "s t n d"], *blocks: KVBlock) -> Float[Array, "s t n d"]:
@@ -289,24 +292,39 @@ def attend(query: Float[Array, "s t n d"], *blocks: KVBlock) -> Float[Array, "s 
     Returns:
       `[s, t, n, d]` in the type of the values. A query that sees nothing gets finite values that mean nothing.
     """
-    partial = [_softmax(query, block) for block in blocks]
-    greatest = functools.reduce(jnp.maximum, (part.greatest for part in partial))
-    shares = [jnp.exp(part.greatest - greatest) for part in partial]
-    total = sum(share * part.total for share, part in zip(shares, partial, strict=True))
-    # Dividing the short sums instead of the weights saves two passes over [t, u].
-    summed = sum(share * part.summed for share, part in zip(shares, partial, strict=True)) / total
-    return jnp.asarray(summed).astype(blocks[0].past.value.dtype)
+    return finish_softmax(*(softmax_over(query, block) for block in blocks)).astype(blocks[0].past.value.dtype)
 
 
-class _Softmax(typing.NamedTuple):
-    """Greatest score and sum of weights relative to it, [s, t, n, 1], and the weighted sum of values [s, t, n, d]."""
+class PartialSoftmax(typing.NamedTuple):
+    """What a softmax over some of the keys comes to, before it is divided by its sum; all float32.
+
+    Attributes:
+      greatest: `[s, t, n, 1]`, the greatest score.
+      total: `[s, t, n, 1]`, the sum of weights, relative to that of the greatest score.
+      summed: `[s, t, n, d]`, the sum of values by those weights.
+    """
 
     greatest: Float[Array, "s t n 1"]
     total: Float[Array, "s t n 1"]
     summed: Float[Array, "s t n d"]
 
 
-def _softmax(query: Float[Array, "s t n d"], block: KVBlock) -> _Softmax:
+def finish_softmax(*parts: PartialSoftmax) -> Float[Array, "s t n d"]:
+    """Put together what queries found in parts of their keys: `[s, t, n, d]`, float32."""
+    greatest = functools.reduce(jnp.maximum, (part.greatest for part in parts))
+    shares = [jnp.exp(part.greatest - greatest) for part in parts]
+    total = sum(share * part.total for share, part in zip(shares, parts, strict=True))
+    # Dividing the short sums instead of the weights saves two passes over [t, u].
+    return jnp.asarray(sum(share * part.summed for share, part in zip(shares, parts, strict=True)) / total)
+
+
+def softmax_over(query: Float[Array, "s t n d"], block: KVBlock) -> PartialSoftmax:
+    """Attend to one block of keys: one of the parts that `finish_softmax` puts together.
+
+    Args:
+      query: `[s, t, n, d]`, not yet divided by sqrt(d).
+      block: what is attended to.
+    """
     s, t, n, d = query.shape
     b, m, u, _ = block.past.value.shape
     k, g = s // b, n // m
@@ -324,4 +342,4 @@ def _softmax(query: Float[Array, "s t n d"], block: KVBlock) -> _Softmax:
     def by_row(x: Array) -> Array:
         return x.reshape(b, m, k, g, t, -1).transpose(0, 2, 4, 1, 3, 5).reshape(s, t, n, -1)
 
-    return _Softmax(by_row(greatest), by_row(total), by_row(summed))
+    return PartialSoftmax(by_row(greatest), by_row(total), by_row(summed))

@@ -163,8 +163,8 @@ def _attend(
             return packed_attention.attend_packed(query, new, visibility, compute=compute, window=window)
         case attention.FilledColumns():
             return packed_attention.attend_filled(query, new, visibility, compute=compute)
-        case attention.PrefixedMask():
-            return attention.attend(query, attention.KVBlock(new, visibility.own), visibility.prefix)
+        case attention.PrefixedColumns():
+            return packed_attention.attend_filled(query, new, visibility.own, visibility.prefix, compute=compute)
         case attention.Mask():
             return attention.attend(query, attention.KVBlock(new, visibility.within(window)))
 

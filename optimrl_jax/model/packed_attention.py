@@ -58,14 +58,22 @@ def kernel_platform(compute: ComputeSettings) -> str:
 
 
 def attend_filled(
-    query: Float[Array, "s 1 n d"], past: KeyValue, filled: attention.FilledColumns, *, compute: ComputeSettings
+    query: Float[Array, "s 1 n d"],
+    past: KeyValue,
+    filled: attention.FilledColumns,
+    *prefixes: attention.KVBlock,
+    compute: ComputeSettings,
 ) -> Float[Array, "s 1 n d"]:
-    """Attend with one new token a row over the filled columns of its cache.
+    """Attend with one new token a row over the filled columns of its cache, and over prefixes that rows share.
+
+    A kernel reads the columns. Prefixes are left to the compiler: all rows that share one are a matrix product, which
+    reads it once.
 
     Args:
       query: `[s, 1, n, d]`, not yet divided by sqrt(d).
       past: the cache of one layer, the new token included.
-      filled: how many of its columns each row sees.
+      filled: which of its columns each row sees.
+      *prefixes: what neighbouring rows also see.
       compute: `attention`.
 
     Returns:
@@ -76,10 +84,12 @@ def attend_filled(
     """
     platform = kernel_platform(compute)
     if not platform or not decoding.fits_kernel(past, platform):
-        return attention.attend(query, attention.KVBlock(past, filled.mask(past.columns)))
-    attend = functools.partial(decoding.attend_filled, platform=platform)
-    places = "heads", KeyValue._make(("keys", "values")), "rows"
-    return sharding.map_devices(attend, inputs=places, outputs="heads")(query, past, filled.count)
+        return attention.attend(query, attention.KVBlock(past, filled.mask(past.columns)), *prefixes)
+    attend = functools.partial(decoding.softmax_over_filled, platform=platform)
+    places = "heads", KeyValue._make(("keys", "values")), attention.FilledColumns._make(("rows", "rows"))
+    own = sharding.map_devices(attend, inputs=places, outputs="heads")(query, past, filled)
+    found = attention.finish_softmax(own, *(attention.softmax_over(query, prefix) for prefix in prefixes))
+    return found.astype(past.value.dtype)
 
 
 def attend_packed(

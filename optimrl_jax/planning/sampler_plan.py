@@ -10,7 +10,7 @@ import typing
 import jax
 import jax.numpy as jnp
 
-from optimrl_jax.distributed import sharding
+from optimrl_jax.distributed import sampling_sharding, sharding
 from optimrl_jax.jobs.errors import SettingsError, UserError
 from optimrl_jax.model import adapters, decoder, kv_cache
 from optimrl_jax.model.generation import continuous, sampling, slots, token_step
@@ -139,7 +139,8 @@ def _lower_prefill(params: decoder.Params, settings: Settings, mesh: jax.shardin
     whole = sharding.replicated(mesh)
     prompt = jax.ShapeDtypeStruct((settings.data.prompt_tokens,), jnp.int32, sharding=whole)
     length = jax.ShapeDtypeStruct((), jnp.int32, sharding=whole)
-    return slots.prefill_prompt.lower(params, settings.network, prompt=prompt, length=length)
+    with sampling_sharding.on_accelerators(params, rows=1):
+        return slots.prefill_prompt.lower(params, settings.network, prompt=prompt, length=length)
 
 
 def _lower_advance(
@@ -156,10 +157,9 @@ def _lower_advance(
         )
     )
     placed = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding.sampling_place(mesh, x)), empty
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sampling_sharding.sampling_place(mesh, x)), empty
     )
-    # As in a run, whose kernels are those of the mesh.
-    with sharding.on_mesh(mesh):
+    with sampling_sharding.on_accelerators(params, rows=plan.slots):
         return slots.advance_slots.lower(
             placed,
             _unstacked(params, network, mesh),
@@ -178,17 +178,18 @@ def _lower_generate(
     rows = sharding.row_sharding(mesh, axis=0)
     shape = plan.prompts, data.prompt_tokens
     keys = jax.eval_shape(lambda: sampling.row_keys(jax.random.key(0), jnp.arange(plan.prompts * rollouts)))
-    return sampling.generate.lower(
-        params,
-        settings.network,
-        prompts=jax.ShapeDtypeStruct(shape, jnp.int32, sharding=rows),
-        prompt_mask=jax.ShapeDtypeStruct(shape, jnp.bool_, sharding=rows),
-        keys=jax.ShapeDtypeStruct(keys.shape, keys.dtype, sharding=rows),
-        temperature=settings.grpo.temperature,
-        samples=rollouts,
-        steps=data.completion_tokens,
-        end_token=0,
-    )
+    with sampling_sharding.on_accelerators(params, rows=plan.prompts):
+        return sampling.generate.lower(
+            params,
+            settings.network,
+            prompts=jax.ShapeDtypeStruct(shape, jnp.int32, sharding=rows),
+            prompt_mask=jax.ShapeDtypeStruct(shape, jnp.bool_, sharding=rows),
+            keys=jax.ShapeDtypeStruct(keys.shape, keys.dtype, sharding=rows),
+            temperature=settings.grpo.temperature,
+            samples=rollouts,
+            steps=data.completion_tokens,
+            end_token=0,
+        )
 
 
 def _unstacked(params: decoder.Params, network: Network, mesh: jax.sharding.Mesh) -> decoder.Params:

@@ -20,7 +20,7 @@ from optimrl_jax import arrays
 from optimrl_jax.data import prompts
 from optimrl_jax.data.dataset import ProblemRecord
 from optimrl_jax.data.tokenizer import Tokenizer
-from optimrl_jax.distributed import sharding
+from optimrl_jax.distributed import sampling_sharding
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import continuous, sampling
@@ -125,24 +125,25 @@ class Sampler:
             finished = self.stream(prompt_ids, samples, keys=keys)
             return continuous.gather_completions(finished, samples=samples, rows=len(keys), steps=steps)
         params, rows = self._policy.params, len(prompt_ids) * samples
-        prompt_ids, samples = _spread(prompt_ids, samples, shares=sharding.row_shares(params))
+        prompt_ids, samples = _spread(prompt_ids, samples, shares=sampling_sharding.row_shares(params))
         # Every device takes equally many prompts; the rows of the filling ones are thrown away.
-        missing = -len(prompt_ids) % sharding.row_shares(params)
+        missing = -len(prompt_ids) % sampling_sharding.row_shares(params)
         filled = [*prompt_ids, *[prompt_ids[-1]] * missing]
         keys = jnp.concatenate([keys, *[keys[-samples:]] * missing]) if missing else keys
         tokens, mask = pad_prompts(filled, self._data.prompt_tokens, pad=self._policy.tokenizer.pad)
-        tokens, mask, keys = sharding.shard_rows(params, (tokens, mask, keys))
-        completions = sampling.generate(
-            params,
-            self._policy.settings,
-            prompts=tokens,
-            prompt_mask=mask,
-            keys=keys,
-            temperature=self._temperature,
-            samples=samples,
-            steps=steps,
-            end_token=self._policy.tokenizer.end,
-        )
+        tokens, mask, keys = sampling_sharding.shard_rows(params, (tokens, mask, keys))
+        with sampling_sharding.on_accelerators(params, rows=len(filled)):
+            completions = sampling.generate(
+                params,
+                self._policy.settings,
+                prompts=tokens,
+                prompt_mask=mask,
+                keys=keys,
+                temperature=self._temperature,
+                samples=samples,
+                steps=steps,
+                end_token=self._policy.tokenizer.end,
+            )
         return sampling.cut_at_stop(jax.tree.map(lambda x: np.asarray(x)[:rows], completions), self._stop)
 
     def stream(
@@ -150,8 +151,7 @@ class Sampler:
     ) -> Iterator[continuous.FinishedRollout]:
         """Yield what `complete` samples, each completion as it ends; needs `data.slots`."""
         grouped, params = keys.reshape(len(prompt_ids), samples), self._policy.params
-        shares = sharding.row_shares(params)
-        slots = -(-self._data.slots // shares) * shares
+        slots = sampling_sharding.even_rows(params, self._data.slots)
         return continuous.stream_rollouts(
             params,
             self._policy.settings,
@@ -160,7 +160,7 @@ class Sampler:
             temperature=self._temperature,
             end_token=self._policy.tokenizer.end,
             stop=self._stop,
-            place=functools.partial(sharding.shard_rows, params),
+            place=functools.partial(sampling_sharding.shard_rows, params),
         )
 
     @property

@@ -18,6 +18,7 @@ import numpy as np
 from optimrl_jax import arrays
 from optimrl_jax.data import chat, prompts
 from optimrl_jax.data.tokenizer import Tokenizer
+from optimrl_jax.distributed import sampling_sharding
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import continuous, token_step
 from optimrl_jax.model.generation import slots as slots_lib
@@ -120,7 +121,7 @@ class Engine:
         self._network = policy.settings
         self._params = policy.params
         self._unstacked: decoder.Params | None = None
-        self._rows = rows
+        self._rows = sampling_sharding.even_rows(policy.params, rows)
         self._version = 0
         self._owners: list[Completion | None] = [None] * rows
         self._inbox: queue.SimpleQueue[Completion | tuple[decoder.Params, int] | None] = queue.SimpleQueue()
@@ -244,13 +245,15 @@ class Engine:
     def _start(self, request: CompletionRequest, slot: int) -> None:
         keys = arrays.stream_key(request.seed, "serve")[None]
         if self._slots is None:
-            self._slots = slots_lib.empty_slots(
+            empty = slots_lib.empty_slots(
                 self._network, keys=keys, slots=self._rows,
                 prompt_tokens=self.data.prompt_tokens, steps=self.data.completion_tokens,
             )  # fmt: skip
-        prompt = slots_lib.prefill_prompt(
-            self._params, self._network, prompt=self._padded(request.prompt), length=np.int32(len(request.prompt))
-        )
+            self._slots = sampling_sharding.shard_rows(self._params, empty)
+        with sampling_sharding.on_accelerators(self._params, rows=1):
+            prompt = slots_lib.prefill_prompt(
+                self._params, self._network, prompt=self._padded(request.prompt), length=np.int32(len(request.prompt))
+            )
         targets = np.full(self._rows, slot, np.int32)
         first = np.zeros(self._rows, np.int32)
         self._slots = slots_lib.fill_slots(
@@ -263,9 +266,10 @@ class Engine:
         if len(prompt) == 1:
             return scored
         temperature = np.float32(completion.request.temperature)
-        found = prompt_scores.score_prompt(
-            self._params, self._network, prompt=self._padded(prompt), temperature=temperature
-        )
+        with sampling_sharding.on_accelerators(self._params, rows=1):
+            found = prompt_scores.score_prompt(
+                self._params, self._network, prompt=self._padded(prompt), temperature=temperature
+            )
         # The scores of padding come last, and no token asks for them.
         for token, log_prob, ids, log_probs in zip(prompt[1:], *map(np.asarray, found), strict=False):
             near = tuple(zip(ids.tolist(), log_probs.tolist(), strict=True))
@@ -285,9 +289,10 @@ class Engine:
             jnp.array([request.temperature if request else 1.0 for request in requests], jnp.float32),
             jnp.array([request.top_p if request else 1.0 for request in requests], jnp.float32),
         )
-        self._slots, block = sample_block(
-            self._slots, self._unstacked, self._network, rows, end_token=self.tokenizer.end, block=BLOCK
-        )
+        with sampling_sharding.on_accelerators(self._params, rows=self._rows):
+            self._slots, block = sample_block(
+                self._slots, self._unstacked, self._network, rows, end_token=self.tokenizer.end, block=BLOCK
+            )
         self._hand_out(jax.tree.map(np.asarray, block))
 
     def _hand_out(self, block: SampledBlock) -> None:

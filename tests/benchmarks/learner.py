@@ -24,7 +24,7 @@ import numpy as np
 from optimrl_jax import arrays
 from optimrl_jax.arrays import Rollouts
 from optimrl_jax.data.packing import Packed
-from optimrl_jax.distributed import sharding
+from optimrl_jax.distributed import sampling_sharding
 from optimrl_jax.grpo import rows as rows_lib
 from optimrl_jax.grpo.loop import Learner
 from optimrl_jax.model import decoder
@@ -117,7 +117,9 @@ def generate(
     grpo, data = settings.grpo, settings.data
     shape = (grpo.problems, data.prompt_tokens)
     keys = sampling.row_keys(arrays.stream_key(0, "rollouts", update), np.arange(grpo.problems * grpo.rollouts))
-    prompts, mask, keys = sharding.shard_rows(params, (np.full(shape, 5, np.int32), np.ones(shape, bool), keys))
+    prompts, mask, keys = sampling_sharding.shard_rows(
+        params, (np.full(shape, 5, np.int32), np.ones(shape, bool), keys)
+    )
     found = sampling.generate(
         params,
         settings.network,

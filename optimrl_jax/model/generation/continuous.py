@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import jax
 import numpy as np
 
-from optimrl_jax.distributed import sharding
+from optimrl_jax.distributed import sampling_sharding
 from optimrl_jax.model import decoder
 from optimrl_jax.model.generation import sampling, token_step
 from optimrl_jax.model.generation import slots as slots_lib
@@ -117,7 +117,7 @@ def stream_rollouts(
             )
             slots = place(empty)
         slots = waiting.fill(slots, held)
-        with sharding.on_accelerators(params):
+        with sampling_sharding.on_accelerators(params, rows=plan.slots):
             slots, progress = slots_lib.advance_slots(
                 slots,
                 decoding,
@@ -248,4 +248,5 @@ class _Waiting:
             )
         width = next(width for width in self._widths if width >= len(prompt))
         padded = np.pad(prompt.astype(np.int32), (0, width - len(prompt)))
-        return slots_lib.prefill_prompt(self._params, self._settings, prompt=padded, length=np.int32(len(prompt)))
+        with sampling_sharding.on_accelerators(self._params, rows=1):
+            return slots_lib.prefill_prompt(self._params, self._settings, prompt=padded, length=np.int32(len(prompt)))

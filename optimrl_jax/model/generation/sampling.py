@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from optimrl_jax.model import decoder, kv_cache
+from optimrl_jax.model import attention, decoder, kv_cache
 from optimrl_jax.model.generation import token_step
 from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.settings import Network
@@ -79,12 +79,12 @@ def generate(
     """
     logits, prefix = _prefill(params, settings, prompts, prompt_mask)
     lengths = jnp.repeat(prompt_mask.sum(axis=1), samples)
-    columns = jnp.arange(steps)
+    columns = kv_cache.cache_columns(steps, attention.NO_WINDOW)
     unstacked = token_step.unstack_layers(params, settings)
     begin = _State(
         jnp.int32(0),
         jnp.repeat(logits, samples, axis=0),
-        tuple(kv_cache.empty_cache(settings, rows=len(keys), columns=steps) for _ in prefix.past),
+        tuple(kv_cache.empty_cache(settings, rows=len(keys), columns=columns) for _ in prefix.past),
         empty_completions(len(keys), steps),
     )
 
@@ -101,7 +101,6 @@ def generate(
             tokens=token,
             positions=lengths + n,
             past=state.past,
-            key_positions=jnp.where(columns <= n, lengths[:, None] + columns, -1),
             slot=n,
             prefix=prefix,
         )

@@ -68,7 +68,6 @@ def decode_token(
     tokens: Int[Array, " s"],
     positions: Int[Array, " s"],
     past: tuple[KeyValue, ...],
-    key_positions: Int[Array, "s u"] | None = None,
     slot: Int[Array, ""] | None = None,
     prefix: SharedPrefix | None = None,
 ) -> tuple[Float[Array, "s v"], tuple[KeyValue, ...]]:
@@ -80,10 +79,9 @@ def decode_token(
       tokens: `[s]` token ids.
       positions: `[s]` their positions.
       past: the cache of each layer.
-      key_positions: `[s, u]`, what the columns hold, the new token included; -1 marks empty columns. Without it the
-        caches are rings, no longer than the layer's window, and each row writes where its position belongs.
-      slot: the column that all rows write; needed with `key_positions`.
-      prefix: what neighbouring rows also see, and share; only with `key_positions`.
+      slot: the column that all rows write, behind those that they have written before. Without it the caches are rings,
+        no longer than the layer's window, and each row writes where its position belongs.
+      prefix: what neighbouring rows also see, and share; only with `slot`.
 
     Returns:
       Scores of the next token `[s, v]` in float32, and the caches with the new token.
@@ -94,16 +92,13 @@ def decode_token(
     kept = []
     for n, (layer, old, window) in enumerate(zip(unstacked["layers"], past, decoder.layer_windows(c), strict=True)):
         width = old.columns
-        visibility: attention.Visibility
-        if key_positions is None:
-            # A ring holds no more than the window sees.
-            visibility = attention.FilledColumns(jnp.minimum(positions + 1, width))
-        else:
-            visible = attention.causal_mask(positions[:, None], key_positions, window=window)
-            visibility = attention.Mask(visible, positions[:, None], key_positions)
-            if prefix is not None:
-                visibility = attention.PrefixedMask(visible, prefix.block(n, positions, window=window))
+        # A ring holds no more than the window sees.
         column = positions % width if slot is None else slot
+        end = jnp.minimum(positions, width - 1) + 1 if slot is None else jnp.broadcast_to(slot + 1, positions.shape)
+        own = attention.FilledColumns(jnp.maximum(end - window, 0), end)
+        visibility: attention.Visibility = own
+        if prefix is not None:
+            visibility = attention.PrefixedColumns(own, prefix.block(n, positions, window=window))
         step = decoder.Block(c).apply({"params": layer}, x, rotation, visibility, old, column)
         x, new = typing.cast("tuple[Array, KeyValue]", step)
         kept.append(new)

@@ -20,6 +20,7 @@ import dataclasses, pathlib, sys, types
 import jax, numpy as np
 from optimrl_jax import arrays
 from optimrl_jax.distributed import sharding as mesh
+from optimrl_jax.distributed.sampling_sharding import row_shares
 from optimrl_jax.grpo.loop import Learner
 from optimrl_jax.rollout.actor import Sampler
 from optimrl_jax.training import checkpoints
@@ -44,7 +45,7 @@ def sampled(params, slots=0):
 RESTORED = jax.device_put(copied_params(), jax.devices()[0])
 for shape in ((1, 1, 1), (2, 2, 2), (1, 4, 2), (1, 8, 1), (8, 1, 1), (1, 4, 1, 2)):
     own = Learner(RESTORED, tiny.SETTINGS, dataclasses.replace(SETTINGS, mesh=MeshSettings(*shape)))
-    assert mesh.row_shares(own.trainer.state.params) == shape[0] * shape[1]
+    assert row_shares(own.trainer.state.params) == shape[0] * shape[1]
     # Sampling is compiled anew on each mesh: those that spread prompts, heads and features show what all do.
     if shape in ((1, 1, 1), (1, 8, 1), (2, 2, 2)):
         completions.append(sampled(own.trainer.state.params))

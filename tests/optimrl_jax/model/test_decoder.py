@@ -64,14 +64,12 @@ def test_decoding_token_by_token_equals_the_full_pass():
     past = (kv_cache.empty_cache(settings, rows=1, columns=width),) * settings.layers
     full = np.asarray(decoder.logits(tree, alone(A)))
     for at, token in enumerate(A):
-        key_positions = np.where(np.arange(width) <= at, np.arange(width), -1)[None]
         logits, past = tiny.decode(
             tree,
             settings,
             tokens=np.array([token]),
             positions=np.array([at]),
             past=past,
-            key_positions=key_positions,
             slot=np.int32(at),
         )
         np.testing.assert_allclose(logits[0], full[at], atol=1e-4)

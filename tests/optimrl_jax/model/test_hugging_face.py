@@ -75,7 +75,6 @@ def test_decoding_token_by_token_honours_the_window():
             tokens=tokens[:, at],
             positions=np.full(1, at),
             past=past,
-            key_positions=np.where(np.arange(32) <= at, np.arange(32), -1)[None],
             slot=np.int32(at),
         )
         np.testing.assert_allclose(found, logits[:, at], atol=1e-4)

@@ -1,5 +1,6 @@
 """Kernels of attention over packed rows against the dense one: values and gradients, imitated and compiled."""
 
+import dataclasses
 import functools
 
 import jax
@@ -12,10 +13,12 @@ from optimrl_jax.distributed import sharding
 from optimrl_jax.jobs.errors import SettingsError
 from optimrl_jax.model import attention, decoder, packed_attention
 from optimrl_jax.model.fused import decoding, gpu, packed, spans, tpu
+from optimrl_jax.model.generation import sampling
 from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.planning import targets
 from optimrl_jax.planning.compiled_program import read_program
 from optimrl_jax.settings import ComputeSettings, MeshSettings
+from tests.optimrl_jax.model import tiny
 from tests.optimrl_jax.model.packed.rows import arrays_of, dense, packed_layout, value_and_grads
 
 # Two rows with shared prefixes, one empty, single sequences, and padding after them; no tile divides them.
@@ -151,17 +154,48 @@ def test_kernels_compile_for_their_target_forwards_and_backwards(target, devices
 @pytest.mark.parametrize("platform", ["gpu", "tpu"])
 def test_decoding_kernels_equal_dense_attention_over_the_filled_columns(platform):
     draw = np.random.default_rng(0)
-    query = draw.normal(size=(3, 1, 6, 128)).astype(np.float32)
-    key, value = draw.normal(size=(2, 3, 2, 1024, 128)).astype(np.float32)
-    past, filled = KeyValue(key.swapaxes(2, 3), value), np.array([1, 700, 1024])
+    query = draw.normal(size=(4, 1, 6, 128)).astype(np.float32)
+    key, value = draw.normal(size=(2, 4, 2, 1024, 128)).astype(np.float32)
+    past = KeyValue(key.swapaxes(2, 3), value)
+    # The last row has a window that begins within a tile, and ends in another one.
+    filled = attention.FilledColumns(np.array([0, 0, 0, 500]), np.array([1, 700, 1024, 600]))
     assert decoding.fits_kernel(past, platform)
-    found = decoding.attend_filled(query, past, filled, platform=platform, interpret=True)
-    expected = attention.attend(query, attention.KVBlock(past, attention.FilledColumns(filled).mask(1024)))
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-    beyond = np.arange(1024) >= filled[:, None]
-    changed = KeyValue(np.where(beyond[:, None, None], 9, past.key), np.where(beyond[:, None, :, None], 9, value))
-    again = decoding.attend_filled(query, changed, filled, platform=platform, interpret=True)
-    np.testing.assert_array_equal(found, again)
+    found = decoding.softmax_over_filled(query, past, filled, platform=platform, interpret=True)
+    expected = attention.softmax_over(query, attention.KVBlock(past, filled.mask(1024)))
+    for part, expected_part in zip(found, expected, strict=True):
+        np.testing.assert_allclose(part, expected_part, rtol=1e-5, atol=1e-5)
+    outside = ~np.array(filled.mask(1024))
+    changed = KeyValue(np.where(outside[:, :, None], 9, past.key), np.where(outside[..., None], 9, value))
+    again = decoding.softmax_over_filled(query, changed, filled, platform=platform, interpret=True)
+    jax.tree.map(np.testing.assert_array_equal, found, again)
+
+
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+def test_batches_sampled_with_kernels_are_those_sampled_without(platform, monkeypatch):
+    monkeypatch.setitem(decoding.COLUMNS, platform, 16)
+    settings = dataclasses.replace(
+        tiny.SETTINGS, head_width=128, window=5, global_every=2, compute=ComputeSettings(attention_block=8)
+    )
+    prompts = np.arange(12, dtype=np.int32).reshape(2, 6)
+    found = []
+    for has_kernels in (False, True):
+        if has_kernels:
+            as_imitated = functools.partial(decoding.softmax_over_filled, interpret=True)
+            monkeypatch.setattr(packed_attention, "kernel_platform", lambda _: platform)
+            monkeypatch.setattr(packed_attention, "fused_kernel", lambda _: KERNELS[platform])
+            monkeypatch.setattr(decoding, "softmax_over_filled", as_imitated)
+        sample = functools.partial(sampling.generate.__wrapped__, settings=settings, samples=2, steps=32, end_token=0)
+        found.append(
+            jax.jit(sample)(
+                tiny.params(settings),
+                prompts=prompts,
+                prompt_mask=np.arange(6) < np.array([[6], [4]]),
+                keys=sampling.row_keys(jax.random.key(0), np.arange(4)),
+                temperature=1.0,
+            )
+        )
+    np.testing.assert_array_equal(found[0].tokens, found[1].tokens)
+    np.testing.assert_allclose(found[0].log_prob, found[1].log_prob, atol=1e-4)
 
 
 @pytest.mark.parametrize(("target", "devices"), [("h100", 1), ("tpu-v5p", 8)])
@@ -176,7 +210,7 @@ def test_decoding_kernels_compile_for_their_target(target, devices):
     def attend(query, past, filled):
         with sharding.on_mesh(mesh):
             return packed_attention.attend_filled(
-                query, past, attention.FilledColumns(filled), compute=ComputeSettings(attention="pallas")
+                query, past, attention.FilledColumns(0 * filled, filled), compute=ComputeSettings(attention="pallas")
             )
 
     past = KeyValue(shape(2, 128, 4096), shape(2, 4096, 128))
