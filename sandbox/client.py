@@ -75,7 +75,8 @@ def connect(
     Args:
       address: `local` (processes of this machine, for trusted code only), `docker` (containers of this machine),
         `docker_clean` (containers that are cleaned between runs, for trusted code), or the URLs of servers separated by
-        commas.
+        commas. Settings of the container engine may stand behind the name, as in `docker?runtime=crun`: see
+        `sandbox.backends.engine_settings`.
       workers: how many programs run at the same time, or how many requests are under way to servers; 1 to 1024.
       store: file of stored answers, made where it does not exist; None keeps none.
       reuse: `always` answers equal requests from the store and runs equal requests of one batch once; `never` runs
@@ -90,7 +91,8 @@ def connect(
       A connected client.
 
     Raises:
-      InvalidRequestError: an argument is wrong, or a server refuses the token or is no sandbox server.
+      InvalidRequestError: an argument is wrong, the engine does not offer a setting, or a server refuses the token or
+        is no sandbox server.
       OSError: no server or no container engine answers, or the store cannot be opened.
     """
     require(isinstance(workers, int) and 1 <= workers <= 1024, "workers", workers, "a whole number in [1, 1024]")
@@ -105,7 +107,7 @@ def connect(
 def _service(
     address: str, *, workers: int, token: str, ca: str | pathlib.Path | None, policy: FallbackPolicy
 ) -> Service:
-    if address in pool.BACKENDS:
+    if address.partition("?")[0] in pool.BACKENDS:
         return pool.open_pool(address, workers=workers)
     is_url = all(part.startswith(("http://", "https://")) for part in address.split(","))
     require(is_url, "address", address, f"{', '.join(pool.BACKENDS)} or http(s)://host:port, several after commas")

@@ -55,6 +55,7 @@ import typing
 from typing import BinaryIO
 
 from sandbox.inside import (
+    clocks,
     containment,
     groups,
     held,
@@ -64,6 +65,7 @@ from sandbox.inside import (
     languages,
     spawner,
     speed,
+    worlds,
     zygote,
 )
 
@@ -75,8 +77,9 @@ HEADER = struct.Struct(">I")
 GATHER_S = 0.01
 # What is added to the number of a program's user for that of the interactor: more than there are workers and judges.
 INTERACTOR_UIDS = 4096
-# Where the streams of requests and answers lie while the interpreter's own are plain files.
-CONTROL_IN, CONTROL_OUT = 248, 249
+# Where the container's own streams lie while those of the interpreter are plain files.
+MOST_REASON = 500
+CONTROL_ERRORS, CONTROL_IN, CONTROL_OUT = 247, 248, 249
 
 
 def main() -> None:
@@ -104,6 +107,9 @@ def main() -> None:
     except EOFError:
         containment.kill_descendants(uid)
         return
+    except Exception as error:
+        _explain(error)
+        raise
     else:
         return
     # The runner's stack has been left: what follows starts as deep as in a fresh interpreter.
@@ -123,10 +129,18 @@ def _restart_on_files() -> None:
     """Restart this interpreter on empty in-memory files: programs inherit its streams, and theirs are files too."""
     os.dup2(0, CONTROL_IN)
     os.dup2(1, CONTROL_OUT)
+    os.dup2(2, CONTROL_ERRORS)
     for target, name in enumerate(("input", "output", "errors")):
         if target < 2 or "--uid" in sys.argv:
             os.dup2(os.memfd_create(name), target)
     kernel.restart(sys.orig_argv)
+
+
+def _explain(error: Exception) -> None:
+    """Say in one line why this runner ends, to whoever opened its container."""
+    zygotes = held.end_of(2) if "--uid" in sys.argv else ""
+    reason = " ".join((f"{type(error).__name__}: {error}", *zygotes.splitlines()[-1:]))
+    os.write(CONTROL_ERRORS, f"{reason[:MOST_REASON]}\n".encode())
 
 
 def receive(source: BinaryIO) -> dict | None:
@@ -207,6 +221,8 @@ class Runner:
         require_container(uid)
         if uid is None:
             kernel.adopt_orphans()
+        else:
+            worlds.furnish()
         self._inputs = inputs.Inputs(directory, large=directory if uid is None else LARGE)
         homes = _homes(directory, uid, is_isolated=is_isolated)
         # Before the first request, and with nothing left to collect: a zygote has what this process holds now.
@@ -219,6 +235,7 @@ class Runner:
         self._conditions = {
             "is_layout_fixed": is_layout_fixed,
             "isolation": "world" if is_isolated else "clean" if uid is not None else "none",
+            "users": "host" if clocks.said("/proc/self/uid_map").split()[:2] == [b"0", b"0"] else "mapped",
         }
         self.answers = {
             "input": self._inputs.store,

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import uvicorn
 
 from sandbox import host
+from sandbox.backends.engine_settings import SETTINGS
 from sandbox.flags import FlagParser, named_path, one_line
 from sandbox.protocol import TOKEN_VARIABLE, require
 from sandbox.service import pool
@@ -116,7 +117,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     backends = (
         "what runs the programs: docker (containers of this machine), docker_clean (containers that are cleaned "
-        "between runs, for trusted code) or local (processes of this machine, for trusted code)"
+        "between runs, for trusted code) or local (processes of this machine, for trusted code). Containers take "
+        f"settings of their engine ({', '.join(SETTINGS)}), as in docker?runtime=crun&user_namespace=host"
     )
     baseline = "file of the probes' first seconds, read where it exists and written otherwise; default: none is kept"
     for name, kind, metavar, default, meaning in (
@@ -131,10 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         text = f"{meaning}; default: %(default)s"
         parser.add_argument(f"--{name}", type=kind, metavar=metavar, default=default, help=text)
-    names = sorted(pool.BACKENDS)
-    parser.add_argument(
-        "--backend", metavar="NAME", default="docker", choices=names, help=f"{backends}; default: %(default)s"
-    )
+    parser.add_argument("--backend", metavar="NAME", default="docker", help=f"{backends}; default: %(default)s")
     parser.add_argument("--baseline", type=named_path, metavar="FILE", help=baseline)
     for name, meaning in (("tls_certificate", "certificate, with its chain"), ("tls_key", "private key of it")):
         text = f"PEM file of the server's {meaning}; serves https://; default: none"

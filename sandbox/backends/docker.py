@@ -7,7 +7,7 @@ killed server leaves none behind.
 """
 
 import contextlib
-import json
+import logging
 import os
 import socket
 import struct
@@ -17,12 +17,13 @@ import uuid
 
 import docker
 
-from sandbox import bundle, host, protocol, runner
-from sandbox.backends import syscalls
-from sandbox.backends.local import host_name
-from sandbox.backends.worker import SandboxWorker
+from sandbox import bundle, protocol, runner
+from sandbox.backends.engine import IMAGE, DockerUnavailable, Engine, engine, in_short, require_image
+from sandbox.backends.engine_settings import engine_name
+from sandbox.backends.worker import SandboxWorker, WorkerLost
 
-IMAGE = "optimrl-sandbox:1"
+_LOG = logging.getLogger(__name__)
+
 LABEL = "optimrl.sandbox"
 # A program may have this much; the container has more, for the runner, the inputs that it holds and the copy that a run
 # reads.
@@ -48,18 +49,18 @@ STDERR = 2
 # at all.
 CAPABILITIES = ["SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER", "SYS_NICE", "SYS_ADMIN", "SYS_CHROOT"]
 INPUT_BYTES = 256 << 20
+# Bounds on the number of files are the runner's: not every engine passes them on.
 WRITABLE = {
-    "/inputs": f"size={INPUT_BYTES},mode=0700,noatime",
-    "/program": "size=32m,mode=0755,nr_inodes=1024",
-    "/interactor": "size=32m,mode=0755,nr_inodes=1024",
-    "/tmp": "size=64m,mode=1777,nr_inodes=8192",
-    "/dev/shm": "size=64m,mode=1777,nr_inodes=8192",
+    "/inputs": f"size={INPUT_BYTES},mode=0700",
+    "/program": "size=32m,mode=0755",
+    "/interactor": "size=32m,mode=0755",
+    "/tmp": "size=64m,mode=1777",
+    "/dev/shm": "size=64m,mode=1777",
 }
+# Engines set more than an unprivileged one, or one in a machine of few rights, may give.
+ULIMITS = {"nofile": 1024, "nproc": 4096}
 ISOLATIONS = ("world", "clean")
-
-
-class DockerUnavailable(OSError):
-    """The engine or the image is missing, or a container does not start; the message says what to do."""
+EMPTY = protocol.Suite(("",), (None,))
 
 
 class DockerChannel:
@@ -71,10 +72,11 @@ class DockerChannel:
       container: the engine's handle of the container.
     """
 
-    def __init__(self, *, cpu: int | None, uid: int, image: str, isolation: str = "world") -> None:
+    def __init__(self, where: Engine, *, cpu: int | None, uid: int, image: str, isolation: str = "world") -> None:
         """Create a container, attach to its streams and start it.
 
         Args:
+          where: the engine.
           cpu: the core to pin it to; None leaves it every core.
           uid: the user that programs become. Containers running at the same time need different ones: the kernel
             bounds some things per user, across containers.
@@ -85,41 +87,16 @@ class DockerChannel:
           DockerUnavailable: no engine answers, or it did not start the container.
         """
         self._buffer = bytearray()
+        self._complaint = ""
+        client = where.connect()
         try:
-            self.container = self._create(cpu=cpu, uid=uid, image=image, isolation=isolation)
+            self.container = client.containers.get(_create(where, client, cpu, uid, image, isolation))
             stream = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
             self._stream = self.container.attach_socket(params=stream)
             self._socket = typing.cast(socket.socket, getattr(self._stream, "_sock", self._stream))
             self.container.start()
         except docker.errors.DockerException as error:
-            raise DockerUnavailable(f"the container did not start: {error}") from error
-
-    def _create(self, *, cpu: int | None, uid: int, image: str, isolation: str) -> docker.models.containers.Container:
-        return engine().containers.create(
-            image,
-            # The runner travels as text: the engine may be on another machine.
-            bundle.command("python3", "/inputs", "--uid", str(uid), f"--{isolation}"),
-            name=f"optimrl-sandbox-{uuid.uuid4().hex[:12]}",
-            labels={LABEL: str(os.getpid())},
-            stdin_open=True,
-            detach=False,
-            auto_remove=True,
-            network_mode="none",
-            read_only=True,
-            tmpfs=WRITABLE,
-            # On the engine's disk; it goes with the container.
-            volumes=[runner.LARGE],
-            cap_drop=["ALL"],
-            cap_add=CAPABILITIES,
-            security_opt=["no-new-privileges", f"seccomp={syscalls.profile()}"],
-            pids_limit=PIDS,
-            mem_limit=MEMORY_BYTES,
-            memswap_limit=MEMORY_BYTES,
-            cpuset_cpus=None if cpu is None else str(cpu),
-            log_config=docker.types.LogConfig(type="none"),
-            environment=bundle.ENVIRONMENT,
-            user="0:0",
-        )
+            raise DockerUnavailable(f"the container did not start: {in_short(error)}") from error
 
     def send(self, message: bytes) -> None:
         """Write all of `message`, however long that takes; raise OSError where the container is gone."""
@@ -127,7 +104,7 @@ class DockerChannel:
         self._socket.sendall(message)
 
     def receive(self, size: int, *, timeout_s: float) -> bytes:
-        """Read exactly `size` bytes of the runner's standard output; what it prints on standard error is dropped.
+        """Read exactly `size` bytes of the runner's standard output.
 
         Raises:
           TimeoutError: they had not all arrived after `timeout_s`.
@@ -137,7 +114,9 @@ class DockerChannel:
         while len(self._buffer) < size:
             kind, length = FRAME.unpack(self._exactly(FRAME.size, deadline_s))
             part = self._exactly(length, deadline_s)
-            if kind != STDERR:
+            if kind == STDERR:
+                self._complaint = part.decode("utf-8", "replace").strip()
+            else:
                 self._buffer += part
         part = bytes(self._buffer[:size])
         del self._buffer[:size]
@@ -149,7 +128,7 @@ class DockerChannel:
             self._socket.settimeout(max(0.001, deadline_s - time.monotonic()))
             part = self._socket.recv(size - len(parts))
             if not part:
-                raise ConnectionError("the container has ended")
+                raise ConnectionError(": ".join(filter(None, ("the container has ended", self._complaint))))
             parts += part
         return bytes(parts)
 
@@ -169,34 +148,47 @@ class DockerChannel:
             return
 
 
-def engine() -> docker.DockerClient:
-    """Connect to the engine that the environment (`DOCKER_HOST`) names.
+def _create(where: Engine, client: docker.DockerClient, cpu: int | None, uid: int, image: str, isolation: str) -> str:
+    """Create a container as `DockerChannel` wants it and return its identity."""
+    options = client.api.create_host_config(
+        auto_remove=True,
+        network_mode="none",
+        read_only=True,
+        tmpfs=WRITABLE,
+        cap_drop=["ALL"],
+        cap_add=CAPABILITIES,
+        security_opt=["no-new-privileges", f"seccomp={where.profile}"],
+        pids_limit=PIDS,
+        mem_limit=MEMORY_BYTES,
+        memswap_limit=MEMORY_BYTES,
+        cpuset_cpus=None if cpu is None else str(cpu),
+        log_config=docker.types.LogConfig(type="none"),
+        ulimits=[docker.types.Ulimit(name=name, soft=value, hard=value) for name, value in ULIMITS.items()],
+        runtime=where.settings.runtime or None,
+    )
+    # The SDK knows "host" alone.
+    options["UsernsMode"] = where.settings.user_namespace
+    made = client.api.create_container(
+        image,
+        # The runner travels as text: the engine may be on another machine.
+        bundle.command("python3", "/inputs", "--uid", str(uid), f"--{isolation}"),
+        name=f"optimrl-sandbox-{uuid.uuid4().hex[:12]}",
+        labels={LABEL: str(os.getpid())},
+        stdin_open=True,
+        detach=False,
+        # On the engine's disk; it goes with the container.
+        volumes=[runner.LARGE],
+        environment=bundle.ENVIRONMENT,
+        user="0:0",
+        host_config=options,
+    )
+    return str(made["Id"])
 
-    Raises:
-      DockerUnavailable: none answers; the message says what to do instead.
-    """
-    try:
-        return docker.from_env(timeout=60)
-    except docker.errors.DockerException as error:
-        raise DockerUnavailable(
-            f"no Docker engine answers ({error}): start one, or use the local backend for trusted code"
-        ) from None
 
-
-def require_image(image: str = IMAGE) -> str:
-    """Return the identity (content digest) of an image that must have been built.
-
-    Raises:
-      DockerUnavailable: the image is missing or no engine answers; the message says how to build or start it.
-    """
-    try:
-        return str(engine().images.get(image).id)
-    except docker.errors.ImageNotFound:
-        raise DockerUnavailable(f"image {image} is missing: build it with `make sandbox-image`") from None
-
-
-def docker_workers(count: int, *, image: str = IMAGE, isolation: str = "world") -> list[SandboxWorker]:
-    """Make workers whose runners live in containers; none is started before it is first used.
+def docker_workers(
+    count: int, *, image: str = IMAGE, isolation: str = "world", where: Engine | None = None
+) -> list[SandboxWorker]:
+    """Make workers whose runners live in containers, and try the first; the others start when they are first used.
 
     Each worker is pinned to one of the cores that this process may use, in turn, and has a user number of its own.
 
@@ -204,58 +196,54 @@ def docker_workers(count: int, *, image: str = IMAGE, isolation: str = "world") 
       count: how many workers; beyond the number of cores, workers share cores.
       image: name of the image to run.
       isolation: one of ISOLATIONS: "world" gives every run a fresh world, "clean" cleans up after each.
+      where: the engine; None for that of the environment.
 
     Raises:
-      DockerUnavailable: no engine answers or the image is missing.
-      InvalidRequestError: `isolation` is not one of ISOLATIONS.
+      DockerUnavailable: no engine answers, the image is missing, or containers of this engine cannot run programs.
+      InvalidRequestError: `isolation` is not one of ISOLATIONS, or the engine's settings are not in force.
     """
-    require_image(image)
+    where = where or Engine()
+    require_image(image, where.settings)
     protocol.require(isolation in ISOLATIONS, "isolation", isolation, f"one of {', '.join(ISOLATIONS)}")
     cores = sorted(os.sched_getaffinity(0))
     # Always pinned: seconds on several cores are not comparable with seconds on one.
     pins = [cores[n % len(cores)] for n in range(count)]
-    return [
+    workers = [
         SandboxWorker(
             f"docker-{n}",
             open_channel=lambda cpu=cpu, uid=FIRST_UID + n: DockerChannel(
-                cpu=cpu, uid=uid, image=image, isolation=isolation
+                where, cpu=cpu, uid=uid, image=image, isolation=isolation
             ),
             open_judge=lambda cpu=cpu, uid=FIRST_UID + MOST_WORKERS + n: DockerChannel(
-                cpu=cpu, uid=uid, image=image, isolation=isolation
+                where, cpu=cpu, uid=uid, image=image, isolation=isolation
             ),
         )
         for n, cpu in enumerate(pins)
     ]
+    _try(workers[0], where, isolation=isolation)
+    return workers
 
 
-def docker_identity(image: str = IMAGE) -> dict[str, str]:
-    """Describe what measures here, with the image by its content, so that durations can be compared.
-
-    Returns:
-      The same fields as `local_identity`, and the engine. Kernel and version of control groups are the engine's, the
-      rest is of this host, even where the engine is on another.
-
-    Raises:
-      DockerUnavailable: no engine answers or the image is missing.
-    """
+def _try(worker: SandboxWorker, where: Engine, *, isolation: str) -> None:
+    """Run an empty program, so that what containers cannot do here is said at the start, in one line."""
+    settings, name = where.settings, engine_name(where.said)
     try:
-        said = engine().info()
-    except docker.errors.DockerException as error:
-        raise DockerUnavailable(f"the engine does not say what it is: {error}") from error
-    return host.identity() | {
-        "kernel": str(said.get("KernelVersion", "unknown")),
-        "cgroup": f"v{said.get('CgroupVersion', '?')}",
-        "engine": f"{_engine_name(said)} {said.get('ServerVersion', '')}".strip(),
-        "service": "local",
-        "backend": "docker",
-        "image": require_image(image),
-        "host": host_name(),
-        "calibration": "identity",
-    }
+        worker.compile("", language="python3")
+        (_,) = worker.run(EMPTY, [0], limits=lambda _: protocol.Limits(), probes=False)
+    except WorkerLost as lost:
+        hint = "; docker_clean needs no namespaces inside them, for trusted code" if isolation == "world" else ""
+        raise DockerUnavailable(
+            f"{settings}: expected containers of {name} that can run programs ({lost}){hint}"
+        ) from None
+    said = worker.conditions
+    is_mapped = settings.user_namespace != "auto" or said["users"] == "mapped"
+    protocol.require(is_mapped, "user_namespace", "auto", f"an engine that maps users: {name} did not")
+    if said["accounting"] == "leader":
+        _LOG.warning(
+            "%s: no control groups in these containers: memory and processor time are those of the processes that the "
+            "runner sees, and waits are not taken off",
+            settings,
+        )
 
 
-def _engine_name(said: dict[str, typing.Any]) -> str:
-    """Tell engines that speak the same protocol apart."""
-    is_rootless = any("rootless" in option for option in said.get("SecurityOptions") or ())
-    name = "podman" if "podman" in json.dumps(said).lower() else "docker"
-    return f"{name} (rootless)" if is_rootless else name
+__all__ = ["DockerChannel", "DockerUnavailable", "docker_workers", "engine", "require_image"]

@@ -159,7 +159,7 @@ class SandboxWorker:
             )
             self._program = (key, answer["error"])
             self.is_layout_fixed = answer.get("is_layout_fixed", self.is_layout_fixed)
-            self.conditions |= {name: answer[name] for name in ("isolation", "accounting") if name in answer}
+            self.conditions |= {name: answer[name] for name in ("isolation", "accounting", "users") if name in answer}
         return self._program[1]
 
     def run(

@@ -23,6 +23,7 @@ STACK_BYTES = 512 << 20
 SHARED_PLACES = ("/tmp", "/dev/shm", "/dev/mqueue", "/var/tmp", "/run/lock")
 SYSV_REMOVERS = {"shm": "shmctl", "sem": "semctl", "msg": "msgctl"}
 IPC_RMID = 0
+LISTS_CHILDREN = os.path.exists("/proc/thread-self/children")
 BEST_PRIORITY = -20
 # Room above the limit of processes, so that the watcher sees an excess before the kernel refuses the next fork.
 ROOM = 16
@@ -96,7 +97,7 @@ def empty_directory(directory: str) -> None:
     Stops where nothing can be removed any more; never raises for single files.
     """
     moved = 0
-    while entries := list(os.scandir(directory)):
+    while entries := _entries(directory):
         before = moved
         for entry in entries:
             with contextlib.suppress(OSError):
@@ -108,8 +109,15 @@ def empty_directory(directory: str) -> None:
                     moved += 1
                     os.rename(f"{entry.path}/{name}", f"{directory}/moved up {moved}")
                 os.rmdir(entry.path)
-        if moved == before and len(list(os.scandir(directory))) >= len(entries):
+        if moved == before and len(_entries(directory)) >= len(entries):
             return
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    """List a directory; not every kernel has each of SHARED_PLACES."""
+    with contextlib.suppress(FileNotFoundError):
+        return list(os.scandir(directory))
+    return []
 
 
 def remove_sysv_objects(uid: int) -> None:
@@ -347,6 +355,8 @@ def descendants(root: int) -> list[int]:
 
 def children_of(process: int) -> list[int]:
     """Return the children of all threads of a process; none where it has gone."""
+    if not LISTS_CHILDREN:
+        return _children_by_parent(process)
     children: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):
@@ -357,7 +367,19 @@ def children_of(process: int) -> list[int]:
 
 def own_children() -> list[int]:
     """Return the children of this process, which has to have one thread only."""
+    if not LISTS_CHILDREN:
+        return _children_by_parent(os.getpid())
     return [*map(int, clocks.said("/proc/thread-self/children").split())]
+
+
+def _children_by_parent(parent: int) -> list[int]:
+    """Ask every process for its parent, where the kernel lists no children; the oldest first."""
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError, IndexError):
+            if int(clocks.said(f"/proc/{process}/stat").rpartition(b")")[2].split()[1]) == parent:
+                found.append(int(process))
+    return sorted(found)
 
 
 def kill_group(child: int) -> None:

@@ -179,8 +179,8 @@ def _first_version(name: str) -> ControlGroup | None:
         with contextlib.suppress(OSError):
             mounted = os.path.realpath(f"{ROOT}/{controller}")
             kernel.make_writable(mounted)
+            os.makedirs(f"{mounted}/{name}", exist_ok=True)
             folders[controller] = f"{mounted}/{name}"
-            os.makedirs(folders[controller], exist_ok=True)
     return ControlGroup("cgroup v1", folders, FIRST) if "cpuacct" in folders else None
 
 

@@ -194,7 +194,7 @@ class Holder:
         return given_s
 
     def _executed(
-        self, zygote: zygote.Zygote, source: int, limits: dict, *, given_s: containment.Given = lambda: 0.0
+        self, child: zygote.Zygote, source: int, limits: dict, *, given_s: containment.Given = lambda: 0.0
     ) -> tuple[dict, bytes]:
         """Run the program of a zygote once, with the file at descriptor `source` as its standard input.
 
@@ -205,11 +205,11 @@ class Holder:
         started, mark = os.pipe()
         try:
             bytes_before, kills_before = self.bounds.impose(limits)
-            watch = containment.RunWatch(zygote, limits, group=self.home.group, meter=self.meter, given_s=given_s)
-            zygote.start((source, output, errors, mark, -1), limits)
+            watch = containment.RunWatch(child, limits, group=self.home.group, meter=self.meter, given_s=given_s)
+            child.start((source, output, errors, mark, -1), limits)
             killed_for = watch.ended_for(control=self.control)
-            ended = zygote.ended()
-            if not zygote.is_isolated:
+            ended = child.ended()
+            if not child.is_isolated:
                 self.end_stragglers()
             start = clocks.start_of(started, default=watch.forked)
             output_bytes = os.fstat(output).st_size
@@ -226,6 +226,8 @@ class Holder:
                 "output_bytes": output_bytes,
                 "errors": end_of(errors),
             }, kept
+        except zygote.Lost as lost:
+            raise zygote.Lost(" ".join((str(lost), *end_of(errors).splitlines()[-1:]))) from None
         finally:
             for descriptor in (output, errors, started, mark):
                 os.close(descriptor)

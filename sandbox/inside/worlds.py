@@ -7,6 +7,7 @@ it. What programs share is read-only: the image, the program's own files, and de
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 
@@ -14,7 +15,8 @@ from sandbox.inside import clocks, kernel
 
 PRIVATE_PLACES = ("/tmp", "/dev/shm")
 # A file of 64 MiB is the most that a program may write; so many files take about 8 MiB of the kernel's memory.
-SCRATCH = "size=64m,nr_inodes=8192,mode=1777"
+SCRATCH = "size=64m,mode=1777"
+MOST_FILES = "nr_inodes=8192"
 SAFE = kernel.NO_SETUID | kernel.NO_DEVICES
 # Kept of what the engine has mounted. Anything else would be a window on other runs: control groups and /sys count,
 # message queues are listed.
@@ -94,7 +96,21 @@ def enter(first: int) -> None:
         namespace = os.open(f"/proc/{first}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
         kernel.enter(namespace, kind)
         os.close(namespace)
-    for place in PRIVATE_PLACES:
-        kernel.mount("tmpfs", place, flags=SAFE, options=SCRATCH)
+    furnish()
     # Only processes: the host's counters in /proc would tell what others did before.
     kernel.mount("proc", "/proc", flags=SAFE | kernel.NO_PROGRAMS, options="subset=pid")
+
+
+def furnish() -> None:
+    """Mount fresh scratch file systems over those that exist: bounded in bytes and, but for gVisor, in files.
+
+    Raises:
+      OSError: the kernel refuses.
+    """
+    for place in PRIVATE_PLACES:
+        try:
+            kernel.mount("tmpfs", place, flags=SAFE, options=f"{SCRATCH},{MOST_FILES}")
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            kernel.mount("tmpfs", place, flags=SAFE, options=SCRATCH)

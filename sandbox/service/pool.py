@@ -12,8 +12,9 @@ import logging
 import pathlib
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from sandbox.backends import engine_settings
 from sandbox.backends.worker import RunAbandoned, SandboxWorker, WorkerAbsent, WorkerLost
 from sandbox.inside.languages import LANGUAGES
 from sandbox.protocol import Limits, RunRequest, RunResult, StoredInput, Suite, TestResult, Verdict, require
@@ -292,17 +293,22 @@ def open_pool(backend: str, *, workers: int, settings: PoolSettings | None = Non
     """Open a pool on a backend by name.
 
     Args:
-      backend: a key of BACKENDS.
+      backend: a key of BACKENDS; those of containers may have settings behind it, see `backends.engine_settings`.
       workers: programs that run at the same time, 1 to 1024.
       settings: its bounds; None for the defaults.
 
     Raises:
-      InvalidRequestError: no such backend, or a wrong number of workers.
-      DockerUnavailable: the engine or the image is missing; an OSError.
+      InvalidRequestError: no such backend, a wrong setting of it, or a wrong number of workers.
+      DockerUnavailable: the engine or the image is missing, or its containers cannot run programs; an OSError.
     """
-    require(backend in BACKENDS, "backend", backend, f"one of {', '.join(BACKENDS)}")
+    name, engine = engine_settings.parse_backend(backend)
+    require(name in BACKENDS, "backend", backend, f"one of {', '.join(BACKENDS)}")
     require(isinstance(workers, int) and 1 <= workers <= 1024, "workers", workers, "a whole number in [1, 1024]")
-    return BACKENDS[backend](workers, settings)
+    if name == "local":
+        is_alone = engine == engine_settings.EngineSettings()
+        require(is_alone, "backend", backend, "local alone: it has no engine that settings could be for")
+        return _local(workers, settings)
+    return _contained(workers, settings, engine, isolation=BACKENDS[name])
 
 
 def _local(workers: int, settings: PoolSettings | None) -> Pool:
@@ -311,25 +317,19 @@ def _local(workers: int, settings: PoolSettings | None) -> Pool:
     return Pool(local.local_workers(workers), measured_under=local.local_identity(), settings=settings)
 
 
-def _docker(workers: int, settings: PoolSettings | None) -> Pool:
+def _contained(
+    workers: int, settings: PoolSettings | None, engine: engine_settings.EngineSettings, *, isolation: str
+) -> Pool:
     # Imported here, because the SDK is slow to import and trusted code does not need it.
     from sandbox.backends import docker
+    from sandbox.backends.engine import Engine
 
-    opened, identity = docker.docker_workers(workers), docker.docker_identity()
+    where = Engine(engine)
+    opened = docker.docker_workers(workers, isolation=isolation, where=where)
+    identity = where.identity() | ({"isolation": "clean"} if isolation == "clean" else {})
     return Pool(opened, measured_under=identity, settings=settings, most=docker.MOST)
 
 
-def _docker_clean(workers: int, settings: PoolSettings | None) -> Pool:
-    """Open containers that are cleaned after each run, not made anew: faster, and for trusted code only."""
-    from sandbox.backends import docker
-
-    opened = docker.docker_workers(workers, isolation="clean")
-    identity = docker.docker_identity() | {"isolation": "clean"}
-    return Pool(opened, measured_under=identity, settings=settings, most=docker.MOST)
-
-
-BACKENDS: dict[str, Callable[[int, PoolSettings | None], Pool]] = {
-    "local": _local,
-    "docker": _docker,
-    "docker_clean": _docker_clean,
-}
+# How runs are kept apart, by the name of the backend: "world" (a fresh world for each), "clean" (containers that are
+# cleaned after each, not made anew: faster, and for trusted code only), and not at all.
+BACKENDS = {"local": "none", "docker": "world", "docker_clean": "clean"}
