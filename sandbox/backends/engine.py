@@ -18,6 +18,7 @@ from sandbox.backends.local import host_name
 IMAGE = "optimrl-sandbox:1"
 # An engine repeats the whole request before it says what is wrong with it.
 MOST_CHARACTERS = 400
+NO_ENGINE = "no Docker engine answers ({}): start one, or use the local backend for trusted code"
 
 
 class DockerUnavailable(OSError):
@@ -29,7 +30,7 @@ class Engine:
 
     Attributes:
       settings: which engine it is, and what it is to put around programs.
-      said: its answer to `GET /info`.
+      said: its answer to `GET /info`, and the `Components` of `GET /version`.
     """
 
     def __init__(self, settings: EngineSettings | None = None) -> None:
@@ -43,12 +44,13 @@ class Engine:
           InvalidRequestError: it does not offer what the settings ask for.
         """
         self.settings = settings or EngineSettings()
-        client = engine(self.settings)
         try:
-            self.said: dict[str, typing.Any] = client.info()
-        except docker.errors.DockerException as error:
-            raise DockerUnavailable(f"the engine does not say what it is: {error}") from error
-        self._version = client.api.api_version
+            # One question, because Podman takes seconds to answer it, and so would each new connection.
+            about = engine(self.settings, version=docker.constants.DEFAULT_DOCKER_API_VERSION).api.version(False)
+            self._version = str(about["ApiVersion"])
+            self.said: dict[str, typing.Any] = self.connect().info() | {"Components": about.get("Components")}
+        except (docker.errors.DockerException, OSError) as error:
+            raise DockerUnavailable(NO_ENGINE.format(error)) from None
         require_offered(self.settings, self.said)
 
     def connect(self) -> docker.DockerClient:
@@ -57,7 +59,6 @@ class Engine:
         Raises:
           DockerUnavailable: it does not answer any more.
         """
-        # Podman takes seconds to tell its version, the only thing that a new connection would ask for.
         return engine(self.settings, version=self._version)
 
     @functools.cached_property
@@ -118,9 +119,7 @@ def engine(settings: EngineSettings | None = None, *, version: str | None = None
     try:
         return docker.from_env(timeout=60, version=version, environment=environment)
     except docker.errors.DockerException as error:
-        raise DockerUnavailable(
-            f"no Docker engine answers ({error}): start one, or use the local backend for trusted code"
-        ) from None
+        raise DockerUnavailable(NO_ENGINE.format(error)) from None
 
 
 def require_image(image: str = IMAGE, settings: EngineSettings | None = None) -> str:

@@ -74,7 +74,7 @@ def parse_backend(address: str) -> tuple[str, EngineSettings]:
 
 def is_podman(said: Mapping[str, object]) -> bool:
     """Tell from what an engine says of itself whether it is Podman, which speaks the same protocol."""
-    return "buildahVersion" in said or "podman" in json.dumps(said).lower()
+    return "podman" in json.dumps(said.get("Components")).lower()
 
 
 def is_rootless(said: Mapping[str, object]) -> bool:
@@ -94,7 +94,7 @@ def require_offered(settings: EngineSettings, said: Mapping[str, object]) -> Non
 
     Args:
       settings: what is asked for.
-      said: the engine's answer to `GET /info`.
+      said: the engine's answer to `GET /info`, and the `Components` of `GET /version`.
 
     Raises:
       InvalidRequestError: with the setting, its value and what this engine offers instead.
