@@ -54,7 +54,9 @@ def test_what_is_no_setting_is_refused_in_words(address, message):
 def test_a_runtime_is_one_that_the_engine_offers():
     engine_settings.require_offered(EngineSettings(runtime="runsc"), DOCKER)
     engine_settings.require_offered(EngineSettings(runtime="crun", user_namespace="auto"), PODMAN)
-    with pytest.raises(InvalidRequestError, match=r"runtime = 'kata': expected what docker 20[.]10 offers: runc, runsc"):
+    with pytest.raises(
+        InvalidRequestError, match=r"runtime = 'kata': expected what docker 20[.]10 offers: runc, runsc"
+    ):
         engine_settings.require_offered(EngineSettings(runtime="kata"), DOCKER)
     # It knows it, but takes it for all containers or none.
     with pytest.raises(InvalidRequestError, match=r"what podman 4.3 \(rootless\) offers: crun"):

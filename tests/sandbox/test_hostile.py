@@ -1,4 +1,9 @@
-"""Programs that attack the sandbox: each is contained, gets its verdict, and leaves the next run unaffected."""
+"""Programs that attack the sandbox: each is contained, gets its verdict, and leaves the next run unaffected.
+
+OPTIMRL_TEST_BACKEND names other walls to be attacked, such as `docker?engine=unix:///run/podman/podman.sock`.
+"""
+
+import os
 
 import pytest
 
@@ -13,7 +18,7 @@ pytestmark = pytest.mark.docker
 @pytest.fixture(scope="module")
 def sandbox():
     require_docker()
-    with client.connect("docker", workers=1) as connected:
+    with client.connect(os.environ.get("OPTIMRL_TEST_BACKEND", "docker"), workers=1) as connected:
         connected.upload(SUITE)
         yield connected
 
