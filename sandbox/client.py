@@ -236,7 +236,8 @@ class Client:
         """Make a file known to the service as an input of suites, in place of a text; it is read in parts.
 
         Args:
-          path: a file of at most 512 MiB, which stays as it is while its suite is in use.
+          path: a file of at most what the backend or the servers take (512 MiB, if no setting says otherwise), which
+            stays as it is while its suite is in use.
 
         Returns:
           What stands for it in `Suite.inputs`.

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from sandbox.inside import languages
 from sandbox.messages import InvalidRequestError, conform_fields, from_dict, from_json, parse_json, require, to_json
 from sandbox.suite import (
+    INPUT_BYTES,
     MEBIBYTE,
     MOST_INPUT_BYTES,
     MOST_SECONDS,
@@ -259,8 +260,8 @@ class RunResult:
 
 
 __all__ = [
-    "CA_VARIABLE", "MEBIBYTE", "MOST_INPUT_BYTES", "MOST_SECONDS", "SERVICE_CAP_S", "TOKEN_VARIABLE", "Call",
-    "Interactor", "InvalidRequestError", "JudgeProgram", "Limits", "ProblemPrograms", "RunRequest", "RunResult",
+    "CA_VARIABLE", "INPUT_BYTES", "MEBIBYTE", "MOST_INPUT_BYTES", "MOST_SECONDS", "SERVICE_CAP_S", "TOKEN_VARIABLE",
+    "Call", "Interactor", "InvalidRequestError", "JudgeProgram", "Limits", "ProblemPrograms", "RunRequest", "RunResult",
     "StoredInput", "Suite", "TestResult", "Verdict", "estimate_s", "from_dict", "from_json", "limits_of_run",
     "parse_json", "require", "require_fit", "suite_judged_by", "to_json",
 ]  # fmt: skip

@@ -95,7 +95,7 @@ BOUND_FLAGS = {
     name: (type(getattr(_DEFAULTS, name)), unit, getattr(_DEFAULTS, name), meaning)
     for name, unit, meaning in (
         ("body_bytes", "BYTES", "largest body of a request"),
-        ("input_bytes", "BYTES", "largest input that is uploaded as a file, at most 512 MiB"),
+        ("input_bytes", "BYTES", "largest input that is uploaded as a file, if the backend has room for it"),
         ("request_executions", "NUMBER", "most executions (tests times repeats) of a request"),
         ("request_seconds", "SECONDS", "most seconds of a request, if each execution reaches its limit"),
         ("client_body_bytes", "BYTES", "most bytes of bodies that one address may be sending"),

@@ -16,7 +16,8 @@ MEBIBYTE = 1 << 20
 SERVICE_CAP_S = 10.0
 MOST_SECONDS = 600
 MOST_FILES = 100
-MOST_INPUT_BYTES = 512 * MEBIBYTE
+# The largest input that backends take by themselves, and the largest that any setting can allow.
+INPUT_BYTES, MOST_INPUT_BYTES = 512 * MEBIBYTE, 1 << 40
 CONVENTIONS = ("testlib", "kattis")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
@@ -134,7 +135,7 @@ class StoredInput:
 
     Attributes:
       sha256: content address, 64 hexadecimal digits.
-      size_bytes: its size, at most 512 MiB.
+      size_bytes: its size; how much is taken is the backend's to say, at least 512 MiB by default.
     """
 
     sha256: str

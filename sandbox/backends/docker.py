@@ -25,10 +25,10 @@ from sandbox.backends.worker import SandboxWorker, WorkerLost
 _LOG = logging.getLogger(__name__)
 
 LABEL = "optimrl.sandbox"
-# A program may have this much; the container has more, for the runner, the inputs that it holds and the copy that a run
-# reads.
+# A program may have this much; the container has more, for the runner and the inputs that it holds, and beside that for
+# the copy of an input that a run reads.
 PROGRAM_BYTES = 2 << 30
-MEMORY_BYTES = PROGRAM_BYTES + (512 << 20) + protocol.MOST_INPUT_BYTES
+MEMORY_BYTES = PROGRAM_BYTES + (512 << 20)
 PIDS = 512
 SCRATCH_BYTES = 64 << 20
 # The largest limits that can be given; to ask for more is the caller's mistake. A file of a program lies in its scratch
@@ -159,8 +159,8 @@ def _create(where: Engine, client: docker.DockerClient, cpu: int | None, uid: in
         cap_add=CAPABILITIES,
         security_opt=["no-new-privileges", f"seccomp={where.profile}"],
         pids_limit=PIDS,
-        mem_limit=MEMORY_BYTES,
-        memswap_limit=MEMORY_BYTES,
+        mem_limit=MEMORY_BYTES + where.settings.input_bytes,
+        memswap_limit=MEMORY_BYTES + where.settings.input_bytes,
         cpuset_cpus=None if cpu is None else str(cpu),
         log_config=docker.types.LogConfig(type="none"),
         ulimits=[docker.types.Ulimit(name=name, soft=value, hard=value) for name, value in ULIMITS.items()],

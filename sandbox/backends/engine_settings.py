@@ -11,7 +11,7 @@ import re
 import urllib.parse
 from collections.abc import Mapping
 
-from sandbox.protocol import require
+from sandbox.protocol import INPUT_BYTES, MOST_INPUT_BYTES, require
 
 SCHEMES = ("unix://", "tcp://", "ssh://", "npipe://")
 USER_NAMESPACES = ("", "host", "auto")
@@ -29,6 +29,8 @@ class EngineSettings:
         the engine's own choice.
       user_namespace: `auto` gives every container users of its own (Podman), `host` those of the host even where the
         engine maps them by default, and empty is the engine's own choice.
+      input_bytes: the largest input that is uploaded as a file, 0 to 1 TiB. It lies on the engine's disk, and the copy
+        that a run reads in a container's memory, which grows by so much.
 
     Raises:
       InvalidRequestError: a value is out of its range.
@@ -37,6 +39,7 @@ class EngineSettings:
     engine: str = ""
     runtime: str = ""
     user_namespace: str = ""
+    input_bytes: int = INPUT_BYTES
 
     def __post_init__(self) -> None:
         is_address = not self.engine or self.engine.startswith(SCHEMES)
@@ -46,10 +49,12 @@ class EngineSettings:
         kinds = ", ".join(filter(None, USER_NAMESPACES))
         is_kind = self.user_namespace in USER_NAMESPACES
         require(is_kind, "user_namespace", self.user_namespace, f"one of {kinds}, or nothing")
+        is_size = 0 <= self.input_bytes <= MOST_INPUT_BYTES
+        require(is_size, "input_bytes", self.input_bytes, f"a whole number in [0, {MOST_INPUT_BYTES}]")
 
     def __str__(self) -> str:
         """Return the settings that are not left to the engine, as `name = value`; "engine" where there are none."""
-        given = {name: value for name, value in dataclasses.asdict(self).items() if value}
+        given = {name: value for name, value in dataclasses.asdict(self).items() if value not in ("", INPUT_BYTES)}
         return ", ".join(f"{name} = {value!r}" for name, value in given.items()) or "engine"
 
 
@@ -69,7 +74,9 @@ def parse_backend(address: str) -> tuple[str, EngineSettings]:
     require(
         is_known or not query, "backend", address, f"settings among {', '.join(SETTINGS)}, each once, as name=value"
     )
-    return name, EngineSettings(**given)
+    size = given.pop("input_bytes", str(INPUT_BYTES))
+    require(size.isascii() and size.isdigit(), "input_bytes", size, "a whole number of bytes")
+    return name, EngineSettings(**given, input_bytes=int(size))
 
 
 def is_podman(said: Mapping[str, object]) -> bool:
@@ -106,6 +113,9 @@ def require_offered(settings: EngineSettings, said: Mapping[str, object]) -> Non
         known = [str(said.get("DefaultRuntime"))]
     expected = f"what {engine_name(said)} offers: {', '.join(known)}"
     require(settings.runtime in ("", *known), "runtime", settings.runtime, expected)
+    room_bytes = int(str(said.get("MemTotal") or MOST_INPUT_BYTES))
+    is_room = settings.input_bytes <= room_bytes
+    require(is_room, "input_bytes", settings.input_bytes, f"at most {room_bytes}, the memory of the engine's host")
     is_offered = settings.user_namespace != "auto" or is_podman(said)
     expected = "nothing or host: a Docker engine maps the users of all its containers, or none (userns-remap)"
     require(is_offered, "user_namespace", settings.user_namespace, expected)

@@ -9,7 +9,7 @@ import dataclasses
 import threading
 
 from sandbox.messages import require
-from sandbox.protocol import MOST_INPUT_BYTES, RunRequest, Suite
+from sandbox.protocol import INPUT_BYTES, RunRequest, Suite
 from sandbox.service.pool import PoolFull
 
 MEBIBYTE = 1 << 20
@@ -36,7 +36,7 @@ class Bounds:
     """
 
     body_bytes: int = 64 * MEBIBYTE
-    input_bytes: int = MOST_INPUT_BYTES
+    input_bytes: int = INPUT_BYTES
     request_executions: int = 100_000
     request_seconds: float = 200_000.0
     client_body_bytes: int = 256 * MEBIBYTE

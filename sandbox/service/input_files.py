@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
 
-from sandbox.protocol import MOST_INPUT_BYTES, StoredInput, Suite, require
+from sandbox.protocol import StoredInput, Suite, require
 from sandbox.service.suites import UnknownSuite
 
 PART_BYTES = 1 << 20
@@ -30,28 +30,32 @@ def stored_input(path: str | pathlib.Path) -> StoredInput:
     """Return the name of a file's content, which is read in parts.
 
     Raises:
-      InvalidRequestError: it is larger than MOST_INPUT_BYTES.
       OSError: it cannot be read.
     """
     size_bytes = os.stat(path).st_size
-    require(size_bytes <= MOST_INPUT_BYTES, "input", f"{size_bytes} bytes", f"at most {MOST_INPUT_BYTES} bytes")
     digest = hashlib.sha256()
     for part in parts_of(path):
         digest.update(part)
     return StoredInput(digest.hexdigest(), size_bytes)
 
 
+def require_size(size_bytes: int, *, largest_bytes: int) -> None:
+    """Refuse an input that is larger than what the backend has room for."""
+    require(size_bytes <= largest_bytes, "input", f"{size_bytes} bytes", f"at most {largest_bytes} bytes")
+
+
 class _Writing:
     """A file on its way in, under a name of its own until its content is known."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, largest_bytes: int) -> None:
+        self._largest_bytes = largest_bytes
         self._file = tempfile.NamedTemporaryFile(dir=directory, delete=False)  # noqa: SIM115
         self._digest = hashlib.sha256()
         self.size_bytes = 0
 
     def add(self, part: bytes) -> None:
         self.size_bytes += len(part)
-        require(self.size_bytes <= MOST_INPUT_BYTES, "input", f"{self.size_bytes} bytes", f"at most {MOST_INPUT_BYTES}")
+        require_size(self.size_bytes, largest_bytes=self._largest_bytes)
         self._digest.update(part)
         self._file.write(part)
 
@@ -70,15 +74,22 @@ class _Writing:
 class InputFiles:
     """At most `most_bytes` of files, and always the newest; safe to use from several threads."""
 
-    def __init__(self, *, most_bytes: int) -> None:
-        """Hold nothing yet; the directory is made when the first file comes."""
+    def __init__(self, *, most_bytes: int, largest_bytes: int) -> None:
+        """Hold nothing yet; the directory is made when the first file comes.
+
+        Args:
+          most_bytes: of all files together.
+          largest_bytes: of one.
+        """
         self._most_bytes = most_bytes
+        self._largest_bytes = largest_bytes
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._held: collections.OrderedDict[str, int] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def put(self, path: str | pathlib.Path) -> StoredInput:
-        """Copy a file, unless its content is held already."""
+        """Copy a file, unless its content is held already; refuse one that is too large before it is read."""
+        require_size(os.stat(path).st_size, largest_bytes=self._largest_bytes)
         stored = stored_input(path)
         if not self._renew(stored.sha256):
             writing = self._write()
@@ -135,7 +146,7 @@ class InputFiles:
         with self._lock:
             if self._directory is None:
                 self._directory = tempfile.TemporaryDirectory(prefix="sandbox-inputs-")
-            return _Writing(self._directory.name)
+            return _Writing(self._directory.name, largest_bytes=self._largest_bytes)
 
     def _renew(self, sha256: str) -> bool:
         with self._lock:

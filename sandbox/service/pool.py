@@ -46,7 +46,7 @@ class PoolSettings:
       recycle_after: runs of a worker before it is replaced.
       queue_limit: requests that wait or run at the same time.
       suite_characters: characters of all suites together; the oldest make room.
-      input_bytes: the same for inputs that are files.
+      input_bytes: the same for inputs that are files; one alone may have less, if the backend says so.
     """
 
     recycle_after: int = 20_000
@@ -89,7 +89,17 @@ class Pool:
         measured_under: dict[str, str],
         settings: PoolSettings | None = None,
         most: Mapping[str, int] | None = None,
+        largest_input_bytes: int | None = None,
     ) -> None:
+        """Share workers among requests.
+
+        Args:
+          workers: at least one; the pool stops them when it closes.
+          measured_under: what every answer names as having measured it.
+          settings: bounds of the pool; None for the defaults.
+          most: the largest limits that the backend can give, by the names of `Limits`; None for no bounds.
+          largest_input_bytes: of an input that is a file; None for no other bound than that of all together.
+        """
         self.workers = list(workers)
         self._most = most or {}
         self.measured_under = measured_under
@@ -101,7 +111,9 @@ class Pool:
         self._is_closing = threading.Event()
         self._jobs: dict[concurrent.futures.Future[RunResult], _Job] = {}
         self._idle: queue.SimpleQueue[SandboxWorker] = queue.SimpleQueue()
-        self.input_files = InputFiles(most_bytes=self._settings.input_bytes)
+        self.input_files = InputFiles(
+            most_bytes=self._settings.input_bytes, largest_bytes=largest_input_bytes or self._settings.input_bytes
+        )
         for worker in self.workers:
             worker.input_parts = lambda stored: parts_of(self.input_files.path_of(stored))
             self._idle.put(worker)
@@ -327,7 +339,8 @@ def _contained(
     where = Engine(engine)
     opened = docker.docker_workers(workers, isolation=isolation, where=where)
     identity = where.identity() | ({"isolation": "clean"} if isolation == "clean" else {})
-    return Pool(opened, measured_under=identity, settings=settings, most=docker.MOST)
+    most_bytes = engine.input_bytes
+    return Pool(opened, measured_under=identity, settings=settings, most=docker.MOST, largest_input_bytes=most_bytes)
 
 
 # How runs are kept apart, by the name of the backend: "world" (a fresh world for each), "clean" (containers that are

@@ -11,7 +11,12 @@ from sandbox.inside import containment, worlds
 from sandbox.protocol import InvalidRequestError
 from tests.sandbox.engine import require_docker
 
-DOCKER = {"Runtimes": {"runc": {}, "runsc": {}}, "DefaultRuntime": "runc", "ServerVersion": "20.10"}
+DOCKER = {
+    "MemTotal": 1 << 34,
+    "Runtimes": {"runc": {}, "runsc": {}},
+    "DefaultRuntime": "runc",
+    "ServerVersion": "20.10",
+}
 PODMAN = {
     "Runtimes": {"crun": {}, "runc": {}},
     "DefaultRuntime": "crun",
@@ -38,6 +43,8 @@ def test_settings_stand_behind_the_name_of_a_backend():
         ("docker?runtime", "as name=value"),
         ("docker?runtime=../runc", "runtime = '../runc': expected the name of a runtime"),
         ("docker?engine=/run/docker.sock", "engine = '/run/docker.sock': expected an address that begins with unix://"),
+        ("docker?input_bytes=1e9", "input_bytes = '1e9': expected a whole number of bytes"),
+        ("docker?input_bytes=99999999999999", "input_bytes = 99999999999999: expected a whole number in"),
         ("docker?user_namespace=yes", "user_namespace = 'yes': expected one of host, auto"),
         ("podman", "address = 'podman': expected local, docker, docker_clean"),
         ("local?runtime=runc", "expected local alone"),
@@ -61,6 +68,11 @@ def test_a_runtime_is_one_that_the_engine_offers():
     # It knows it, but takes it for all containers or none.
     with pytest.raises(InvalidRequestError, match=r"what podman 4.3 \(rootless\) offers: crun"):
         engine_settings.require_offered(EngineSettings(runtime="runc"), PODMAN)
+    # Inputs as large as the memory of the host, in which each run has its copy.
+    _, large = parse_backend(f"docker?input_bytes={1 << 34}")
+    engine_settings.require_offered(large, DOCKER)
+    with pytest.raises(InvalidRequestError, match="input_bytes = 17179869184: expected at most 8589934592, the memory"):
+        engine_settings.require_offered(large, DOCKER | {"MemTotal": 1 << 33})
     with pytest.raises(InvalidRequestError, match="user_namespace = 'auto': expected nothing or host"):
         engine_settings.require_offered(EngineSettings(user_namespace="auto"), DOCKER)
 

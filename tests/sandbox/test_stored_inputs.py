@@ -88,7 +88,7 @@ def test_what_a_server_refuses_is_said_in_one_line(tmp_path):
 
 
 def test_the_oldest_files_make_room_and_uploading_again_keeps_one(tmp_path):
-    files, stored = InputFiles(most_bytes=25), []
+    files, stored = InputFiles(most_bytes=25, largest_bytes=10), []
     for n in range(3):
         (tmp_path / str(n)).write_bytes(b"%d" % n * 10)
         stored.append(files.put(tmp_path / str(n)))
@@ -100,14 +100,14 @@ def test_the_oldest_files_make_room_and_uploading_again_keeps_one(tmp_path):
 
 
 def test_mistakes_are_named(tmp_path):
-    with pytest.raises(InvalidRequestError, match=r"suite\.inputs\.size_bytes = .*: expected a whole number in \[0, 5"):
-        StoredInput("0" * 64, 1 << 40)
+    with pytest.raises(InvalidRequestError, match=r"suite\.inputs\.size_bytes = .*: expected a whole number in \[0, 1"):
+        StoredInput("0" * 64, 1 << 50)
     with pytest.raises(InvalidRequestError, match=r"suite\.inputs = 'a stored input': expected texts"):
         Suite((StoredInput("0" * 64, 1),), ("1",), call=Call("f"))
     with (tmp_path / "sparse").open("wb") as file:
-        file.truncate((512 << 20) + 1)
+        file.truncate((8 << 30) + 1)
     with (
         client.connect("local", workers=1) as connected,
-        pytest.raises(InvalidRequestError, match=r"input = '536870913 bytes': expected at most 536870912 bytes"),
+        pytest.raises(InvalidRequestError, match=r"input = '8589934593 bytes': expected at most 8589934592 bytes"),
     ):
         connected.upload_input(tmp_path / "sparse")
