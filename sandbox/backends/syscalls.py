@@ -12,10 +12,11 @@ NO_SUCH_CALL, NO_SUCH_FAMILY = 38, 97
 LOCAL_SOCKETS = 1
 NEW_USERS = 0x1000_0000
 PLAIN_LAYOUT = (0x0, 0x0040000, 0xFFFF_FFFF)
+DONT_NEED = 4
 
 FILES = """
 access chdir chmod chown close close_range copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl
-epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 faccessat faccessat2 fadvise64 fallocate fchdir fchmod fchmodat
+epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 faccessat faccessat2 fallocate fchdir fchmod fchmodat
 fchmodat2 fchown fchownat fcntl fdatasync fgetxattr flistxattr flock fremovexattr fsetxattr fstat fstatfs fsync
 ftruncate futimesat getcwd getdents getdents64 getxattr inotify_add_watch inotify_init inotify_init1
 inotify_rm_watch ioctl lchown lgetxattr link linkat listxattr llistxattr lremovexattr lseek lsetxattr lstat
@@ -57,9 +58,14 @@ def _allowed(*names: str, arguments: list[dict[str, object]] | None = None) -> d
     return {"names": list(names), "action": "SCMP_ACT_ALLOW", "args": arguments or []}
 
 
-def _refused(*names: str, number: int) -> dict[str, object]:
-    """Build a rule that makes these calls fail with an error number of our choice."""
-    return {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": number, "args": []}
+def _refused(*names: str, number: int, arguments: list[dict[str, object]] | None = None) -> dict[str, object]:
+    """Build a rule that makes these calls fail with an error number of our choice; 0 lets them do nothing."""
+    return {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": number, "args": arguments or []}
+
+
+def _differs(index: int, value: int) -> list[dict[str, object]]:
+    """Match a call whose argument at `index` is not `value`."""
+    return [{"index": index, "value": value, "op": "SCMP_CMP_NE"}]
 
 
 def _equals(index: int, value: int) -> list[dict[str, object]]:
@@ -74,8 +80,7 @@ def _lacks(index: int, bits: int) -> list[dict[str, object]]:
 
 def _family_refused(name: str) -> dict[str, object]:
     """Build a rule that refuses sockets of every family but local ones, as a kernel without the family would."""
-    differs = [{"index": 0, "value": LOCAL_SOCKETS, "op": "SCMP_CMP_NE"}]
-    return {"names": [name], "action": "SCMP_ACT_ERRNO", "errnoRet": NO_SUCH_FAMILY, "args": differs}
+    return _refused(name, number=NO_SUCH_FAMILY, arguments=_differs(0, LOCAL_SOCKETS))
 
 
 def profile() -> str:
@@ -93,6 +98,9 @@ def profile() -> str:
         _family_refused("socketpair"),
         _allowed("clone", arguments=_lacks(0, NEW_USERS)),
         _allowed("unshare", arguments=_lacks(0, NEW_USERS)),
+        # A hint that would take files of the image out of memory, and so slow the next program down.
+        _allowed("fadvise64", arguments=_differs(3, DONT_NEED)),
+        _refused("fadvise64", number=0, arguments=_equals(3, DONT_NEED)),
         *(_allowed("personality", arguments=_equals(0, value)) for value in PLAIN_LAYOUT),
         # A filter cannot read the structure that clone3 takes; libraries that lack it use clone, filtered above.
         _refused("clone3", "io_uring_setup", number=NO_SUCH_CALL),

@@ -24,6 +24,7 @@ DOUBLE = "print(2 * int(input()))"
 LONG = {"program": "import time\ntime.sleep(60)", "limits": {"wall_s": 60.0}}
 TOKEN = "a-token"
 WAIT_S = 20.0
+CURL_KNOWS_NO_AUTHORITY = 60
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +192,10 @@ def test_two_options_encrypt_and_a_client_trusts_the_authority_it_is_given(certi
             connected.upload(SUITE)
             answer = connected.run(RunRequest(DOUBLE, SUITE.sha256))
         assert {result.verdict for result in answer.results} == {Verdict.SUCCESS}
+        if shutil.which("curl"):
+            curl = ["curl", "--silent", "--fail", "--output", os.devnull, f"https://127.0.0.1:{port}/healthz"]
+            assert subprocess.run([*curl, "--cacert", ca], check=False).returncode == 0
+            assert subprocess.run(curl, check=False).returncode == CURL_KNOWS_NO_AUTHORITY
         monkeypatch.setattr("sandbox.service.remote.FIRST_PAUSE_S", 0.001)
         with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
             client.connect(f"https://127.0.0.1:{port}")

@@ -210,6 +210,19 @@ def test_a_server_killed_in_a_batch_costs_no_answer():
     assert {r.verdict for answer in answered for r in answer.results} == {Verdict.SUCCESS}
 
 
+def test_a_server_that_is_away_for_20_s_is_waited_for(monkeypatch):
+    paused_s = []
+    with serving() as (url, _):
+        connected = client.connect(url, workers=1)
+        connected.upload(SUITE)
+    # Pauses are random; these are the shortest that they can be.
+    monkeypatch.setattr(remote.random, "uniform", lambda low, high: low)
+    monkeypatch.setattr(connected.service._is_closing, "wait", paused_s.append)
+    assert connected.run(RunRequest(DOUBLE, SUITE.sha256)).is_faulted
+    assert sum(paused_s) >= 20
+    connected.close()
+
+
 def test_a_terminated_server_finishes_what_it_holds():
     port = free_port()
     running = start_server(port)

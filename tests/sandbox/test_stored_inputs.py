@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from sandbox import client
+from sandbox.backends import docker
 from sandbox.protocol import Call, InvalidRequestError, RunRequest, StoredInput, Suite, Verdict
 from sandbox.service.admission import Bounds
 from sandbox.service.input_files import InputFiles
@@ -47,6 +48,19 @@ def test_a_program_reads_a_file_of_any_bytes_in_every_place(place, tmp_path):
         suite = connected.upload(Suite((stored, "", stored), (digest, hashlib.sha256(b"").hexdigest(), digest)))
         results = connected.run(RunRequest(DIGEST, suite, repeats=2)).results
         assert [result.verdict for result in results] == [Verdict.SUCCESS] * 3, results
+
+
+@pytest.mark.docker
+def test_a_text_that_a_container_has_no_room_for_is_the_callers_mistake(monkeypatch):
+    require_docker()
+    monkeypatch.setitem(docker.WRITABLE, "/inputs", "size=1m,mode=0700")
+    with client.connect("docker", workers=1) as connected:
+        suite = connected.upload(Suite(("x" * 2 * MEBIBYTE, ""), (None, None)))
+        with pytest.raises(InvalidRequestError, match=r"suite\.inputs: expected inputs that this backend has room for"):
+            connected.run(RunRequest("print(6)", suite))
+        (result,) = connected.run(RunRequest("print(6)", suite, tests=(1,))).results
+        assert result.verdict is Verdict.SUCCESS
+        assert connected.service.counts["lost_workers"] == 0
 
 
 SEND = """
