@@ -17,13 +17,11 @@ MEBIBYTE = 1 << 20
 KILL_RETRY_S = 0.005
 # A run ends at this multiple of its limit even if it never got its core.
 MOST_EXTENSION = 4.0
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 STACK_BYTES = 512 << 20
 # Cleaned after each run where runs have no world of their own.
-SHARED_PLACES = ("/tmp", "/dev/shm", "/dev/mqueue", "/var/tmp", "/run/lock")
+SHARED_PLACES = tuple(filter(os.path.isdir, ("/tmp", "/dev/shm", "/dev/mqueue", "/var/tmp", "/run/lock")))
 SYSV_REMOVERS = {"shm": "shmctl", "sem": "semctl", "msg": "msgctl"}
 IPC_RMID = 0
-LISTS_CHILDREN = os.path.exists("/proc/thread-self/children")
 BEST_PRIORITY = -20
 # Room above the limit of processes, so that the watcher sees an excess before the kernel refuses the next fork.
 ROOM = 16
@@ -97,7 +95,7 @@ def empty_directory(directory: str) -> None:
     Stops where nothing can be removed any more; never raises for single files.
     """
     moved = 0
-    while entries := _entries(directory):
+    while entries := list(os.scandir(directory)):
         before = moved
         for entry in entries:
             with contextlib.suppress(OSError):
@@ -109,15 +107,8 @@ def empty_directory(directory: str) -> None:
                     moved += 1
                     os.rename(f"{entry.path}/{name}", f"{directory}/moved up {moved}")
                 os.rmdir(entry.path)
-        if moved == before and len(_entries(directory)) >= len(entries):
+        if moved == before and len(list(os.scandir(directory))) >= len(entries):
             return
-
-
-def _entries(directory: str) -> list[os.DirEntry[str]]:
-    """List a directory; not every kernel has each of SHARED_PLACES."""
-    with contextlib.suppress(FileNotFoundError):
-        return list(os.scandir(directory))
-    return []
 
 
 def remove_sysv_objects(uid: int) -> None:
@@ -268,7 +259,7 @@ class RunWatch:
 
     def _leader(self) -> int | None:
         """Return the number of the program's process; None where it is not forked yet, or has gone."""
-        children = children_of(self._zygote.process)
+        children = groups.children_of(self._zygote.process)
         return children[-1] if len(children) > self._zygote.is_isolated else None
 
     def _extended_s(self, leader: int | None) -> float:
@@ -308,13 +299,13 @@ class RunWatch:
             return "processes" if self._group.number("tasks") > processes + 2 else ""
         if leader is None:
             return ""
-        tree = descendants(leader)
+        tree = groups.descendants(leader)
         if len(tree) > processes:
             return "processes"
         # Forked processes share the zygote's pages: of all but the first, only what they add counts.
-        shared_bytes = resident_bytes(self._zygote.process)
-        used_bytes = resident_bytes(leader)
-        used_bytes += sum(max(0, resident_bytes(process) - shared_bytes) for process in tree[1:])
+        shared_bytes = groups.resident_bytes(self._zygote.process)
+        used_bytes = groups.resident_bytes(leader)
+        used_bytes += sum(max(0, groups.resident_bytes(process) - shared_bytes) for process in tree[1:])
         return "memory" if used_bytes > memory_bytes else ""
 
     def kill(self) -> None:
@@ -324,7 +315,7 @@ class RunWatch:
             if leader is not None and self._zygote.is_isolated:
                 # When the first process of a world dies, the kernel kills everything else in it.
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(children_of(self._zygote.process)[0], signal.SIGKILL)
+                    os.kill(groups.children_of(self._zygote.process)[0], signal.SIGKILL)
             elif leader is not None:
                 kill_group(leader)
             if self._zygote.is_over(timeout_s=KILL_RETRY_S):
@@ -336,50 +327,6 @@ def is_hung_up(descriptor: int) -> bool:
     poll = select.poll()
     poll.register(descriptor, 0)
     return bool(poll.poll(0))
-
-
-def resident_bytes(process: int) -> int:
-    """Return how many bytes of a process are in memory, shared pages included; 0 where it has gone."""
-    with contextlib.suppress(OSError, IndexError):
-        return int(clocks.said(f"/proc/{process}/statm").split()[1]) * PAGE_BYTES
-    return 0
-
-
-def descendants(root: int) -> list[int]:
-    """Return a process and everything below it that still runs, the process itself first."""
-    found = [root]
-    for process in found:
-        found += children_of(process)
-    return found
-
-
-def children_of(process: int) -> list[int]:
-    """Return the children of all threads of a process; none where it has gone."""
-    if not LISTS_CHILDREN:
-        return _children_by_parent(process)
-    children: list[int] = []
-    with contextlib.suppress(OSError):
-        for thread in os.listdir(f"/proc/{process}/task"):
-            with contextlib.suppress(OSError):
-                children += map(int, clocks.said(f"/proc/{process}/task/{thread}/children").split())
-    return children
-
-
-def own_children() -> list[int]:
-    """Return the children of this process, which has to have one thread only."""
-    if not LISTS_CHILDREN:
-        return _children_by_parent(os.getpid())
-    return [*map(int, clocks.said("/proc/thread-self/children").split())]
-
-
-def _children_by_parent(parent: int) -> list[int]:
-    """Ask every process for its parent, where the kernel lists no children; the oldest first."""
-    found = []
-    for process in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError, IndexError):
-            if int(clocks.said(f"/proc/{process}/stat").rpartition(b")")[2].split()[1]) == parent:
-                found.append(int(process))
-    return sorted(found)
 
 
 def kill_group(child: int) -> None:
@@ -397,7 +344,7 @@ def kill_descendants(uid: int | None, *, but: Collection[int] = ()) -> None:
       uid: the user of programs; None where they have no user of their own and are killed one by one.
       but: children to spare.
     """
-    while orphans := [process for process in own_children() if process not in but]:
+    while orphans := [process for process in groups.own_children() if process not in but]:
         if uid is not None:
             orphans.append(as_user(uid, lambda: os.kill(-1, signal.SIGKILL)))
         for process in orphans:

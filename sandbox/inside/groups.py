@@ -4,7 +4,7 @@ A group counts everything that ran in it, whoever reaped it and whatever its pri
 together: for pages of in-memory files and of daemons as well as for those of the program. The engine gives a container
 its groups read-only; the runner, which alone may mount, makes them writable and puts a group for programs below them.
 Where no group is to be had (no container, a host without controllers), a performance counter of the kernel stands in
-for the processor time, and nothing for the rest.
+for the processor time, and the tree of processes for the rest.
 """
 
 import contextlib
@@ -38,6 +38,9 @@ SECOND = {
 }
 _PERF_COUNT = struct.Struct("=Q")
 SOFTWARE, TASK_CLOCK = 1, 1
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+# gVisor's kernel, for one, does not.
+LISTS_CHILDREN = os.path.exists("/proc/thread-self/children")
 
 
 class Meter:
@@ -208,6 +211,50 @@ def tree_meter(process: int = 0) -> Meter | None:
     """
     events = counter.opened(process, kind=SOFTWARE, event=TASK_CLOCK, counts_kernel=True)
     return Meter(events.descriptor, "task clock") if events else None
+
+
+def resident_bytes(process: int) -> int:
+    """Return how many bytes of a process are in memory, shared pages included; 0 where it has gone."""
+    with contextlib.suppress(OSError, IndexError):
+        return int(clocks.said(f"/proc/{process}/statm").split()[1]) * PAGE_BYTES
+    return 0
+
+
+def descendants(root: int) -> list[int]:
+    """Return a process and everything below it that still runs, the process itself first."""
+    found = [root]
+    for process in found:
+        found += children_of(process)
+    return found
+
+
+def children_of(process: int) -> list[int]:
+    """Return the children of all threads of a process; none where it has gone."""
+    if not LISTS_CHILDREN:
+        return _children_by_parent(process)
+    children: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with contextlib.suppress(OSError):
+                children += map(int, clocks.said(f"/proc/{process}/task/{thread}/children").split())
+    return children
+
+
+def own_children() -> list[int]:
+    """Return the children of this process, which has to have one thread only."""
+    if not LISTS_CHILDREN:
+        return _children_by_parent(os.getpid())
+    return [*map(int, clocks.said("/proc/thread-self/children").split())]
+
+
+def _children_by_parent(parent: int) -> list[int]:
+    """Ask every process for its parent, where the kernel lists no children; the oldest first."""
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError, IndexError):
+            if int(clocks.said(f"/proc/{process}/stat").rpartition(b")")[2].split()[1]) == parent:
+                found.append(int(process))
+    return sorted(found)
 
 
 def _write(path: str, text: bytes) -> None:

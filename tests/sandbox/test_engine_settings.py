@@ -7,7 +7,7 @@ import pytest
 from sandbox import client
 from sandbox.backends import engine_settings
 from sandbox.backends.engine_settings import EngineSettings, parse_backend
-from sandbox.inside import containment, worlds
+from sandbox.inside import groups, worlds
 from sandbox.protocol import InvalidRequestError
 from tests.sandbox.engine import require_docker
 
@@ -78,13 +78,13 @@ def test_a_runtime_is_one_that_the_engine_offers():
 
 
 def test_children_are_found_on_kernels_that_do_not_list_them(monkeypatch):
-    monkeypatch.setattr(containment, "LISTS_CHILDREN", False)
+    monkeypatch.setattr(groups, "LISTS_CHILDREN", False)
     child = os.fork()
     if child == 0:
         os.read(os.pipe()[0], 1)
     try:
-        assert child in containment.children_of(os.getpid())
-        assert containment.children_of(child) == []
+        assert child in groups.children_of(os.getpid())
+        assert groups.children_of(child) == []
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)
