@@ -3,6 +3,8 @@
 # Programs stand on one line each, and are full of braces.
 # ruff: noqa: E501
 
+import dataclasses
+
 import pytest
 
 from sandbox import client
@@ -64,6 +66,13 @@ def test_hidden_work_is_charged(sandbox, index):
     assert found.verdict is Verdict.SUCCESS, found
     assert found.wall_s >= 0.95 * WORK_S
     assert found.cpu_s >= 0.95 * WORK_S
+
+
+@pytest.mark.parametrize("index", range(2))
+def test_hidden_work_passes_no_limit(sandbox, index):
+    limits = dataclasses.replace(LIMITS, wall_s=WORK_S / 4)
+    (found,) = sandbox.run(RunRequest(HIDERS[index], SUITE.sha256, limits=limits)).results
+    assert found.verdict is Verdict.TIME_LIMIT, found
 
 
 @pytest.mark.parametrize("name", CHANNELS)

@@ -1,11 +1,12 @@
 """Which engine, which runtime, which users: one text wherever a backend is named, checked when a pool opens."""
 
 import os
+import types
 
 import pytest
 
 from sandbox import client
-from sandbox.backends import engine_settings
+from sandbox.backends import docker, engine, engine_settings
 from sandbox.backends.engine_settings import EngineSettings, parse_backend
 from sandbox.inside import groups, worlds
 from sandbox.protocol import InvalidRequestError
@@ -103,6 +104,19 @@ def test_scratch_is_bounded_in_bytes_where_files_cannot_be_counted(monkeypatch):
     assert mounted == [("tmpfs", place, "size=64m,mode=1777") for place in ("/tmp", "/dev/shm")]
 
 
+def test_every_worker_has_one_core_however_many_there_are_and_a_user_of_its_own(monkeypatch):
+    made = []
+    monkeypatch.setattr(docker, "require_image", lambda *_: "")
+    monkeypatch.setattr(docker, "_try", lambda *_, **__: None)
+    monkeypatch.setattr(docker, "DockerChannel", lambda _, **given: made.append(given))
+    cores = sorted(os.sched_getaffinity(0))
+    for worker in docker.docker_workers(2 * len(cores) + 1, where=types.SimpleNamespace(settings=EngineSettings())):
+        worker._open_channel()
+        worker._open_judge()
+    assert [given["cpu"] for given in made[::2]] == [*cores, *cores, cores[0]]
+    assert len({given["uid"] for given in made}) == len(made)
+
+
 @pytest.mark.docker
 def test_an_engine_that_cannot_give_what_is_asked_says_so_when_a_pool_opens(monkeypatch):
     require_docker()
@@ -114,7 +128,6 @@ def test_an_engine_that_cannot_give_what_is_asked_says_so_when_a_pool_opens(monk
         with pytest.raises((InvalidRequestError, OSError), match=message.replace("?", "[?]")):
             client.connect(backend, workers=1)
     # A kernel that refuses worlds, as gVisor does: the line names the setting and what is missing.
-    engine = pytest.importorskip("sandbox.backends.engine")
     monkeypatch.setattr(engine.syscalls, "WORLDS", "mount umount2")
     with pytest.raises(OSError, match=r"user_namespace = 'host': expected containers of .* that can run .*setns"):
         client.connect("docker?user_namespace=host", workers=1)
