@@ -111,13 +111,15 @@ def build(
         return
     splits = decide_splits(options, kept)
     spent = costs.total_spent(record.trace for record in records)
-    summary: dict[str, object] = {"stages": [dataclasses.asdict(row) for row in rows], "sandbox": spent}
+    summary: dict[str, object] = {"stages": [dataclasses.asdict(row) for row in rows]}
     if kept:
-        summary |= finish_dataset(
+        about, again = finish_dataset(
             options, records, splits=splits, work=work, inputs=inputs, host=load, output=output, sandbox=sandbox
         )
+        summary |= about
+        spent = costs.add_spent(spent, dataclasses.asdict(again))
     wall_s = round(time.monotonic() - start, 3)
-    write_records_of_build(output, records, splits=splits, summary={"wall_s": wall_s} | summary)
+    write_records_of_build(output, records, splits=splits, summary={"wall_s": wall_s} | summary | {"sandbox": spent})
     require(
         bool(kept), "--input", options.input, f"at least one problem that survives all stages, found none ({TRACES})"
     )
@@ -159,8 +161,8 @@ def finish_dataset(
     host: Mapping[str, float],
     output: outputs.OutputDirectory,
     sandbox: sandbox_session.Connection,
-) -> dict[str, object]:
-    """Write the dataset, its manifest and its card, and return the summary's entries about it.
+) -> tuple[dict[str, object], sandbox_session.Spent]:
+    """Write the dataset, its manifest and its card.
 
     Args:
       options, inputs: as for `build`.
@@ -169,6 +171,9 @@ def finish_dataset(
       host: its load before the build.
       output: where to write.
       sandbox: times some references again.
+
+    Returns:
+      The summary's entries about the dataset, and what the sandbox did to time references again.
     """
     kept = [record for record in records if isinstance(record, Problem)]
     about = dmc_optim.AboutDataset(options.name, options.version, card.license_of(options), options.homepage)
@@ -185,7 +190,7 @@ def finish_dataset(
     cost = _measure_cost(options, records, dataset=directory, store_bytes=output.store_bytes)
     counts = dict(sorted(Counter(splits.values()).items()))
     problems = storage.read_problems(records_directory)
-    drift = {} if options.tests_only else host_check.time_again(problems, sandbox)
+    drift, again = ({}, sandbox_session.Spent()) if options.tests_only else host_check.time_again(problems, sandbox)
     origin = manifest.build_manifest(
         options,
         splits=counts,
@@ -201,7 +206,7 @@ def finish_dataset(
     (output.local / "README.md").write_text(
         header + card.dataset_card(origin, stages=[step.stage for step in kept[0].trace])
     )
-    return {"source": options.source, "splits": counts, **_doubts(kept), "host": dict(host) | drift}
+    return {"source": options.source, "splits": counts, **_doubts(kept), "host": dict(host) | drift}, again
 
 
 def _doubts(kept: Sequence[Problem]) -> dict[str, list[str]]:

@@ -94,6 +94,11 @@ def total_spent(traces: Iterable[Iterable[StageCount]]) -> dict[str, float]:
     return totals
 
 
+def add_spent(totals: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
+    """Add to totals what the sandbox did outside of all stages; totals by kind of tests stay as they are."""
+    return {**totals, **{name: totals[name] + value for name, value in more.items()}}
+
+
 def measure_cost(
     totals: Mapping[str, float], *, problems: int, workers: int, dataset_bytes: int, store_bytes: int | None
 ) -> BuildCost:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from beam_pipelines.records import Problem
-from beam_pipelines.sandbox_session import Connection, SandboxSession, acquire_session, release_session
+from beam_pipelines.sandbox_session import Connection, SandboxSession, Spent, acquire_session, release_session
 from optimrl_jax.arrays import Status, TestKind
 
 # Of the cores; the load average counts what runs and what waits to run.
@@ -57,18 +57,23 @@ def measure_drift(problems: Iterable[Problem], session: SandboxSession) -> dict[
     return {"pairs": float(len(ratios)), "drift": float(np.median(ratios))} if ratios else {"pairs": 0.0}
 
 
-def time_again(problems: Iterable[Problem], connection: Connection) -> dict[str, float]:
-    """Time a sample of references again, print how far they drifted from what is stored, and return it.
+def time_again(problems: Iterable[Problem], connection: Connection) -> tuple[dict[str, float], Spent]:
+    """Time a sample of references again and print how far they drifted from what is stored.
 
     Args:
       problems: finished problems.
       connection: how to reach the sandbox.
+
+    Returns:
+      The drift as `measure_drift` returns it, and what the sandbox did for it.
     """
     session = acquire_session(connection)
+    before = session.spent
     try:
         drift = measure_drift(problems, session)
+        spent = session.spent - before
     finally:
         release_session(connection)
     if drift["pairs"]:
         print(f"durations at the end of the build: {drift['drift']:.3f} x stored ({drift['pairs']:.0f} pairs again)")
-    return drift
+    return drift, spent

@@ -21,11 +21,22 @@ from beam_pipelines.sources.reading import (
     required_field,
     tags_field,
 )
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.arrays import Difficulty, TestKind
 
 CHECKER = "code_contests"
 DEFAULT_TIME_LIMIT_S = 2.0
 DEFAULT_MEMORY_BYTES = 256 << 20
+# What the two sets call a problem, on the scale of the datasets that know three steps.
+DIFFICULTIES = {
+    "introductory": Difficulty.EASY,
+    "interview": Difficulty.MEDIUM,
+    "competition": Difficulty.HARD,
+    "easy": Difficulty.EASY,
+    "medium": Difficulty.MEDIUM,
+    "medium_hard": Difficulty.MEDIUM,
+    "hard": Difficulty.HARD,
+    "very_hard": Difficulty.HARD,
+}
 Kind = TypeVar("Kind", list, dict)
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
@@ -62,12 +73,13 @@ def parse_taco(name: str, row: Mapping[str, object], options: BuildOptions) -> P
 
 
 def _problem(problem_id: str, row: Mapping[str, object], *, source: str) -> Problem:
+    category = str(row.get("difficulty") or "").lower()
     return Problem(
         id=problem_id,
         source=source,
-        category=str(row.get("difficulty") or "").lower(),
+        category=category,
         statement=required_field(row, "question", str),
-        difficulty=0,
+        difficulty=int(DIFFICULTIES.get(category, 0)),
         rating=0,
         time_limit_s=_first_number(row.get("time_limit"), DEFAULT_TIME_LIMIT_S),
         memory_limit_bytes=_memory_bytes(row.get("memory_limit")),

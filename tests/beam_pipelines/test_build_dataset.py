@@ -94,6 +94,9 @@ def test_manifest_card_and_traces_say_where_it_comes_from(dataset):
     assert "Licences" in (dataset / "README.md").read_text()
     traces = [json.loads(line) for line in (dataset / "traces.jsonl").read_text().splitlines()]
     assert {trace.get("reason", "kept") for trace in traces} == {"kept", "correct_only", "few_confirmed_correct"}
+    executed = sum(dict(step["notes"]).get("executions", 0) for trace in traces for step in trace["trace"])
+    again = json.loads((dataset / "summary.json").read_text())["sandbox"]["executions"] - executed
+    assert again == manifest["host"]["pairs"], "what the drift was measured with is work of the sandbox too"
 
 
 def test_the_same_command_on_a_complete_dataset_does_nothing_and_another_one_is_refused(corpus, dataset, capsys):

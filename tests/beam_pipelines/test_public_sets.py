@@ -76,15 +76,16 @@ def test_a_checker_of_the_problems_own_is_compared_or_left_out_on_demand(tmp_pat
 def test_a_row_of_taco_becomes_a_problem_named_after_its_place(tmp_path):
     problem = read_one(tmp_path, "taco", TACO)
     assert (problem.id, problem.category, problem.checker) == ("taco/train.jsonl:1", "easy", "code_contests")
-    assert (problem.time_limit_s, problem.memory_limit_bytes) == (1.5, 64 << 20)
+    assert (problem.time_limit_s, problem.memory_limit_bytes, problem.difficulty) == (1.5, 64 << 20, 1)
     assert [one.program for one in problem.correct] == [DOUBLE, "n = int(input())\nprint(n + n)\n"]
     assert [(test.input, test.output) for test in problem.tests] == [("1\n", "2\n"), ("2\n3\n", "4\n")]
 
 
 def test_a_row_of_apps_is_named_by_its_number_and_may_lack_solutions(tmp_path):
     row = TACO | {"problem_id": 4000, "solutions": "", "time_limit": None, "memory_limit": None}
-    problem = read_one(tmp_path, "apps", row)
-    assert (problem.id, problem.solutions) == ("apps/4000", ())
+    problem = read_one(tmp_path, "apps", row | {"difficulty": "competition"})
+    assert (problem.id, problem.solutions, problem.difficulty) == ("apps/4000", (), 3)
+    assert read_one(tmp_path, "taco", row | {"difficulty": "UNKNOWN_DIFFICULTY"}).difficulty == 0
     assert (problem.time_limit_s, problem.memory_limit_bytes) == (2.0, 256 << 20)
 
 

@@ -34,6 +34,8 @@ def test_costs_add_up_over_stages_and_kinds_of_tests():
         "program_s": 108.0,
         "waited_s": 54.0,
     }
+    more = costs.add_spent(totals, {"executions": 1, "program_s": 2.0, "waited_s": 3.0})
+    assert (more["executions"], more["waited_s"], more["executions_original"]) == (301, 57.0, 200)
     cost = costs.measure_cost(totals, problems=3, workers=2, dataset_bytes=3000, store_bytes=30)
     assert (cost.program_h, cost.sandbox_h) == (0.03, 0.03)
     assert cost.mean_s == {"original": pytest.approx(0.36), "optimization": pytest.approx(0.36)}
