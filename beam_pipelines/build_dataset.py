@@ -110,16 +110,15 @@ def build(
         print(f"stopped after {options.until}: {len(kept)} problems in {stopped}")
         return
     splits = decide_splits(options, kept)
-    spent = costs.total_spent(record.trace for record in records)
-    summary: dict[str, object] = {"stages": [dataclasses.asdict(row) for row in rows]}
+    about, again = {}, sandbox_session.Spent()
     if kept:
         about, again = finish_dataset(
             options, records, splits=splits, work=work, inputs=inputs, host=load, output=output, sandbox=sandbox
         )
-        summary |= about
-        spent = costs.add_spent(spent, dataclasses.asdict(again))
+    spent = costs.add_spent(costs.total_spent(record.trace for record in records), dataclasses.asdict(again))
     wall_s = round(time.monotonic() - start, 3)
-    write_records_of_build(output, records, splits=splits, summary={"wall_s": wall_s} | summary | {"sandbox": spent})
+    summary = {"wall_s": wall_s, "stages": [dataclasses.asdict(row) for row in rows], "sandbox": spent, **about}
+    write_records_of_build(output, records, splits=splits, summary=summary)
     require(
         bool(kept), "--input", options.input, f"at least one problem that survives all stages, found none ({TRACES})"
     )
