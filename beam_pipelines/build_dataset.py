@@ -88,9 +88,7 @@ def build(
       RuntimeError: the runner lost records.
     """
     start = time.monotonic()
-    load = host_check.host_load()
-    if load["is_busy"]:
-        print(f"this host is busy ({load['load_share']:.0%} of its cores): durations will be noisy", file=sys.stderr)
+    load = host_check.warn_of_load()
     work = (epath.Path(options.work) if options.work else output.work) / identity_of(options, inputs)
     beam_runs.require_job_done(work, options)
     write_json(output.local / "options.json", dataclasses.asdict(options))

@@ -5,6 +5,7 @@ until the end, is named in the manifest and printed; it stops nothing.
 """
 
 import os
+import sys
 from collections.abc import Iterable
 
 import numpy as np
@@ -29,6 +30,14 @@ def host_load() -> dict[str, float]:
     cores = len(os.sched_getaffinity(0))
     share = os.getloadavg()[0] / cores
     return {"cores": float(cores), "load_share": round(share, 3), "is_busy": float(share > BUSY_SHARE)}
+
+
+def warn_of_load() -> dict[str, float]:
+    """Return what `host_load` measures, and say on standard error where this host is busy."""
+    load = host_load()
+    if load["is_busy"]:
+        print(f"this host is busy ({load['load_share']:.0%} of its cores): durations will be noisy", file=sys.stderr)
+    return load
 
 
 def measure_drift(problems: Iterable[Problem], session: SandboxSession) -> dict[str, float]:

@@ -12,10 +12,11 @@ from tests.beam_pipelines import planted
 
 
 @pytest.mark.parametrize(("load", "is_busy"), [(0.2, 0.0), (3.9, 1.0)])
-def test_a_host_is_busy_from_half_of_its_cores_on(monkeypatch, load, is_busy):
+def test_a_host_is_busy_from_half_of_its_cores_on_and_the_build_says_so(monkeypatch, capsys, load, is_busy):
     monkeypatch.setattr(host_check.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     monkeypatch.setattr(host_check.os, "getloadavg", lambda: (load, 0.0, 0.0))
-    assert host_check.host_load() == {"cores": 4.0, "load_share": load / 4, "is_busy": is_busy}
+    assert host_check.warn_of_load() == {"cores": 4.0, "load_share": load / 4, "is_busy": is_busy}
+    assert ("this host is busy (98% of its cores)" in capsys.readouterr().err) == bool(is_busy)
 
 
 class SlowedSession:
