@@ -5,6 +5,7 @@ import itertools
 
 import jax
 import numpy as np
+from matplotlib.figure import Figure
 
 from optimrl_jax import environment
 from optimrl_jax.analysis.sections import FigureOf, Row, Section, TableOf, absent
@@ -17,6 +18,7 @@ from optimrl_jax.evaluation.leaderboards import spearman_rho
 from optimrl_jax.evaluation.replay import judge_groups
 
 FEWEST_SAMPLES = 2
+SPREADS = ("within_problem_std", "between_passes_std")
 
 
 def scalarizations(study: Study) -> Section:
@@ -83,21 +85,28 @@ def metrics(study: Study) -> Section:
                 "undefined_share": float(np.mean(~np.isfinite(known))) if known.size else float("nan"),
             }
         )
-    figure = style.new_figure(7.4, 4.6, caption="bars: mean over problems; percent, or share of tests for win rates")
-    axes = figure.subplots()
-    for index, name in enumerate(("within_problem_std", "between_passes_std")):
-        y = np.arange(len(rows)) + 0.4 * index - 0.2
-        spread = np.nan_to_num([row[name] for row in rows])
-        axes.barh(y, spread, 0.38, color=style.colour(index), label=name.replace("_", " "))
-    style.label_ticks(axes, y=[row["metric"] for row in rows])
-    axes.invert_yaxis()
-    axes.set(xlabel="standard deviation")
-    style.show_legend(axes)
+    figure = _spread_figure(rows)
     text = "A good score tells programs of one problem apart and gives the same program the same number again."
     if not reruns:
         text += " Changes between passes need records of two passes of the same programs."
     caption = "over correct samples; within: deviation among programs of a problem; between: of one program over passes"
     return Section(title, text, [TableOf("metrics", caption, rows)], [FigureOf("metrics", caption, figure)])
+
+
+def _spread_figure(rows: list[Row]) -> Figure:
+    figure = style.new_figure(7.4, 4.6, caption="bars: mean over problems; win rates as percent of tests")
+    axes = figure.subplots()
+    scale = np.array([100 if row["metric"].endswith("win_rate") else 1 for row in rows])
+    known = [name for name in SPREADS if np.isfinite([row[name] for row in rows]).any()]
+    for index, name in enumerate(known):
+        y = np.arange(len(rows)) + 0.4 * index - 0.2
+        spread = scale * np.nan_to_num([row[name] for row in rows])
+        axes.barh(y, spread, 0.38, color=style.colour(index), label=name.replace("_", " "))
+    axes.set_yticks(range(len(rows)), [row["metric"] for row in rows], fontsize=7)
+    axes.invert_yaxis()
+    axes.set(xlabel="standard deviation, percent points")
+    style.show_legend(axes)
+    return figure
 
 
 def _metrics_of(policy: PolicyRun) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from optimrl_jax.analysis.score_sections import checkpoints_by_run, pass_percent
 from optimrl_jax.analysis.sections import FigureOf, Row, Section, TableOf, absent
-from optimrl_jax.analysis.study import Study, run_label
+from optimrl_jax.analysis.study import Study, run_labels, stated_difficulty
 from optimrl_jax.evaluation import style
 from optimrl_jax.evaluation.plots import HELD_OUT, is_held_out_score
 
@@ -82,13 +82,14 @@ def dynamics(study: Study) -> Section:
     runs = {run: members for run, members in checkpoints_by_run(study).items() if len(members) > 1}
     if not runs:
         return absent(title, "Scores over checkpoints.", "needs policies WORKDIR@STEP of at least two steps of a run")
+    labels = run_labels(runs)
     rows: list[Row] = []
     figure = style.new_figure(8.4, 3.6, caption=f"n = {len(study.problems)} problems; marks: means over problems")
     panels = figure.subplots(1, 2, sharex=True)
     for axes, tau in zip(panels, (100.0, min(study.taus)), strict=True):
         for index, (run, members) in enumerate(runs.items()):
             steps, values = [p.facts["step"] for p in members], [pass_percent(p, tau) for p in members]
-            look = {"marker": style.marker(index), "color": style.colour(index), "label": run_label(run)}
+            look = {"marker": style.marker(index), "color": style.colour(index), "label": labels[run]}
             axes.plot(steps, values, **look)
         axes.set(title=f"p{tau:g}", xlabel="optimizer step", ylabel="pass@1, %", ylim=(0, 105))
     style.show_legend(panels[-1])
@@ -96,7 +97,7 @@ def dynamics(study: Study) -> Section:
         hours = _hours_at(pathlib.Path(run), [policy.facts["step"] for policy in members])
         for policy, hour in zip(members, hours, strict=True):
             scores = {f"p{tau:g}": pass_percent(policy, tau) for tau in study.taus}
-            rows.append({"run": run_label(run), "step": policy.facts["step"], "wall_hours": hour} | scores)
+            rows.append({"run": labels[run], "step": policy.facts["step"], "wall_hours": hour} | scores)
     equal = _equal_time(rows)
     return Section(
         title,
@@ -112,7 +113,8 @@ def dynamics(study: Study) -> Section:
 def training_runs(study: Study) -> Section:
     """Draw faults, cut completions, cost shares and held-out scores over training steps (Tables 28, 29)."""
     title = "Training runs"
-    logs = {run: rows for run in study.runs if (rows := read_metrics(run))}
+    labels = run_labels(study.runs)
+    logs = {labels[str(run)]: rows for run in study.runs if (rows := read_metrics(run))}
     if not logs:
         return absent(title, "Rewards, faults, fallbacks and lengths by step.", "name workdirs with --runs=W1,W2")
     names = [name for name in STEP_METRICS if any(name in row for rows in logs.values() for row in rows)]
@@ -123,7 +125,7 @@ def training_runs(study: Study) -> Section:
         for index, (run, rows) in enumerate(logs.items()):
             points = [(row["step"], row[name]) for row in rows if row.get(name) is not None]
             if points:
-                axes.plot(*zip(*points, strict=True), color=style.colour(index), linewidth=1, label=run_label(run))
+                axes.plot(*zip(*points, strict=True), color=style.colour(index), linewidth=1, label=run)
         axes.set(title=STEP_METRICS[name], xlabel="optimizer step")
         axes.title.set_fontsize(9)
     for axes in panels[len(names) :]:
@@ -139,10 +141,10 @@ def training_runs(study: Study) -> Section:
     return Section(title, "What the runs logged.", tables, figures)
 
 
-def _held_out_rows(logs: dict[pathlib.Path, list[Row]]) -> list[Row]:
+def _held_out_rows(logs: dict[str, list[Row]]) -> list[Row]:
     """List the scores of every evaluation during training, a row for each run and step."""
     return [
-        {"run": run_label(run), "step": row["step"]}
+        {"run": run, "step": row["step"]}
         | {name.removeprefix(HELD_OUT): 100 * row[name] for name in row if is_held_out_score(name)}
         for run, rows in logs.items()
         for row in rows
@@ -171,25 +173,26 @@ def lengths(study: Study) -> Section:
     title = "Length of completions"
     if all((policy.tokens < 0).all() for policy in study.policies):
         return absent(title, "Tokens by difficulty.", "records of this version keep the length of every completion")
-    bands = sorted({problem.difficulty for problem in study.problems})
+    stated = np.array([stated_difficulty(problem) for problem in study.problems])
+    bands = sorted(set(stated), key=lambda text: (len(text), text))
     rows: list[Row] = []
     figure = style.new_figure(7.0, 3.4, caption="marks: medians; whiskers: quartiles of all samples")
     axes = figure.subplots()
     for index, policy in enumerate(study.policies):
         points = []
         for band in bands:
-            on = np.array([problem.difficulty == band for problem in study.problems])
+            on = stated == band
             known = policy.tokens[on][policy.tokens[on] >= 0]
             low, middle, high = np.percentile(known, [25, 50, 75]) if known.size else (np.nan,) * 3
             points.append((low, middle, high))
             cut = float(policy.is_cut[on].mean())
             values = {"median_tokens": middle, "q25": low, "q75": high, "cut_share": cut, "samples": int(known.size)}
-            rows.append({"policy": policy.label, "difficulty": band} | values)
+            rows.append({"policy": policy.label, "difficulty": str(band)} | values)
         low, middle, high = np.array(points).T
         x = np.arange(len(bands)) + 0.06 * index
         look = {"marker": style.marker(index), "color": style.colour(index), "label": policy.label, "capsize": 2}
         axes.errorbar(x, middle, yerr=style.whiskers(middle, low, high), **look)
-    style.label_ticks(axes, x=[str(band) for band in bands], size=8)
+    style.label_ticks(axes, x=bands, size=8)
     axes.set(xlabel="difficulty", ylabel="completion, tokens")
     style.show_legend(axes)
     return Section(
@@ -201,19 +204,26 @@ def lengths(study: Study) -> Section:
 
 
 def read_metrics(run: pathlib.Path) -> list[Row]:
-    """Read the logged steps of a training run; empty where there are none. A line cut by a kill is left out.
+    """Read the logged steps of a training run; empty where there are none.
+
+    A step that was logged twice counts once, its later line. A line cut by a kill is left out.
 
     Args:
       run: workdir of the job.
+
+    Returns:
+      A row for each step, in their order.
     """
     path = run / "metrics.jsonl"
-    rows = []
+    by_step: dict[int, Row] = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
-            rows.append(json.loads(line))
+            row = json.loads(line)
         except ValueError:
             continue
-    return [row for row in rows if "step" in row]
+        if "step" in row:
+            by_step[row["step"]] = row
+    return [by_step[step] for step in sorted(by_step)]
 
 
 def _hours_at(run: pathlib.Path, steps: list[int]) -> list[float]:
@@ -236,7 +246,7 @@ def _equal_time(rows: list[Row]) -> list[Row]:
     return [max(members, key=lambda row: row["step"]) for members in within.values() if members]
 
 
-def _run_row(run: pathlib.Path, rows: list[Row], names: list[str]) -> Row:
+def _run_row(run: str, rows: list[Row], names: list[str]) -> Row:
     means = {
         name: float(np.mean([row[name] for row in rows if row.get(name) is not None] or [np.nan])) for name in names
     }
@@ -246,4 +256,4 @@ def _run_row(run: pathlib.Path, rows: list[Row], names: list[str]) -> Row:
         f"{name.removesuffix('_s')}_cost_share": value / total if total else float("nan")
         for name, value in seconds.items()
     }
-    return {"run": run_label(run), "steps": len(rows)} | means | shares
+    return {"run": run, "steps": len(rows)} | means | shares

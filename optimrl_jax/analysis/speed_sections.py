@@ -7,7 +7,14 @@ import numpy as np
 
 from optimrl_jax.analysis.score_sections import checkpoints_by_run
 from optimrl_jax.analysis.sections import FigureOf, Row, Section, TableOf, absent
-from optimrl_jax.analysis.study import PolicyRun, Study, is_passing, mean_seconds, reference_seconds
+from optimrl_jax.analysis.study import (
+    PolicyRun,
+    Study,
+    is_passing,
+    mean_seconds,
+    reference_seconds,
+    stated_difficulty,
+)
 from optimrl_jax.evaluation import style
 from optimrl_jax.evaluation.records import StoredProblem
 from optimrl_jax.evaluation.scores import mean_score, pass_at_tau
@@ -48,7 +55,7 @@ def win_rates(study: Study) -> Section:
     style.show_legend(axes)
     caption = (
         "WR_b: fastest correct program of each side, WR_med: the middle one; seconds are means over optimization tests "
-        f"(all tests where there are none); draws within {DRAW_MARGIN:.0%}; filtered: one side solves the problem never"
+        f"(all tests where there are none); draws within {DRAW_MARGIN:.0%}; filtered: one side never solves the problem"
     )
     return Section(
         title,
@@ -60,7 +67,7 @@ def win_rates(study: Study) -> Section:
 
 def difficulty(study: Study) -> Section:
     """Tabulate scores and win rates by difficulty, and draw rings over training steps (Figure 6, Table 8)."""
-    bands = _bands(study.problems, lambda problem: str(problem.difficulty))
+    bands = _bands(study.problems, stated_difficulty)
     rows = []
     for band, members in bands.items():
         for policy in study.policies:
@@ -93,7 +100,7 @@ def best_human(study: Study) -> Section:
     groups: dict[str, Key] = {
         "all": lambda problem: "all",
         "category": lambda problem: problem.category,
-        "difficulty": lambda problem: str(problem.difficulty),
+        "difficulty": stated_difficulty,
     }
     for policy in study.policies:
         best_s = fastest_s[policy.timing.name]

@@ -7,7 +7,7 @@ directory is ranked against the references of its own timing pass, so that secon
 import dataclasses
 import pathlib
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -200,10 +200,30 @@ def _with_baseline(study: Study, label: str) -> Study:
     return dataclasses.replace(study, policies=first)
 
 
-def run_label(run: str | pathlib.PurePath) -> str:
-    """Name a training run by its directory, with the one above it where its own says only which job it is."""
-    path = pathlib.PurePath(run)
-    return f"{path.parent.name}/{path.name}" if path.name in JOB_FOLDERS and path.parent.name else path.name
+def run_labels(runs: Iterable[str | pathlib.PurePath]) -> dict[str, str]:
+    """Name training runs by the ends of their paths, as long as they need to be to differ.
+
+    A directory whose name says only which job ran there has the one above it in its name.
+
+    Args:
+      runs: workdirs.
+
+    Returns:
+      Names by the text of the path.
+    """
+    parts = {str(run): pathlib.PurePath(run).parts or (str(run),) for run in runs}
+    labels = {}
+    for run, own in parts.items():
+        count = 2 if own[-1] in JOB_FOLDERS else 1
+        while count < len(own) and [other[-count:] for other in parts.values()].count(own[-count:]) > 1:
+            count += 1
+        labels[run] = "/".join(own[-count:])
+    return labels
+
+
+def stated_difficulty(problem: records.StoredProblem) -> str:
+    """Name the difficulty that a dataset states; "unknown" where it states none."""
+    return str(problem.difficulty) if problem.difficulty else "unknown"
 
 
 def _short_names(directories: Sequence[pathlib.Path]) -> list[str]:

@@ -1,12 +1,13 @@
 """Sections about the sandbox during training: who settled what, bursts, and slow spells no count shows (App. C.5)."""
 
+import dataclasses
 import typing
 from collections.abc import Sequence
 
 import numpy as np
 
 from optimrl_jax.analysis.sections import FigureOf, Row, Section, TableOf, absent
-from optimrl_jax.analysis.study import Study
+from optimrl_jax.analysis.study import Study, run_labels
 from optimrl_jax.analysis.timing.service_log import ServiceLog, read_service_log
 from optimrl_jax.evaluation import style
 
@@ -99,7 +100,9 @@ def find_bursts(log: ServiceLog) -> list[Burst]:
 
 
 def _logs(study: Study) -> list[ServiceLog]:
-    return [log for run in study.runs if (log := read_service_log(run))]
+    labels = run_labels(study.runs)
+    logs = {labels[str(run)]: log for run in study.runs if (log := read_service_log(run))}
+    return [dataclasses.replace(log, run=label) for label, log in logs.items()]
 
 
 def _percent(share: float) -> float:

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from optimrl_jax.analysis.study import run_label
 from optimrl_jax.arrays import Status
 from optimrl_jax.rollout.journal import FOLDER
 
@@ -23,7 +22,7 @@ class ServiceLog:
     """Shares of the rollouts of each batch, `[n]` in order of batches.
 
     Attributes:
-      run: name of the run.
+      run: name of the run, that of its directory as it is read.
       batch: number of each batch.
       parsed: rollouts with a program in them.
       service_only: parsed rollouts that the service settled alone, of all rollouts.
@@ -83,7 +82,7 @@ def read_service_log(run: pathlib.Path) -> ServiceLog | None:
     late = np.divide(count(values == Status.TIMEOUT), ran, out=np.zeros(rows), where=ran > 0)
     reward = np.nan_to_num(column["reward"].astype(float))
     return ServiceLog(
-        run_label(run),
+        run.name,
         batch,
         mean(has_program),
         mean(is_alone),

@@ -14,7 +14,7 @@ import numpy as np
 
 from optimrl_jax import environment, rewards
 from optimrl_jax.analysis.sections import FigureOf, Row, Section, TableOf, absent
-from optimrl_jax.analysis.study import Study, run_label
+from optimrl_jax.analysis.study import Study, run_labels
 from optimrl_jax.arrays import AffineMap
 from optimrl_jax.data.dataset import ProblemRecord, load_records
 from optimrl_jax.evaluation import style
@@ -53,7 +53,8 @@ class StoredRun(typing.NamedTuple):
 def service_states(study: Study) -> Section:
     """Tabulate and draw what each state of the service does to the rewards of the stored rollouts of each run."""
     title = "The same rollouts under other service states"
-    found = {run_label(run): rows for run in study.runs if (rows := _replay_workdir(run))}
+    labels = run_labels(study.runs)
+    found = {labels[str(run)]: rows for run in study.runs if (rows := _replay_workdir(run))}
     if not found:
         return absent(
             title, "Stored rollouts, judged again as a slow or noisy service would have reported them.", NEEDS_RUNS

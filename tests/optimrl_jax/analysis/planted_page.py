@@ -85,6 +85,8 @@ def write_run(run, seconds_a_step):
     ]
     for step in (20, 40):
         rows[step - 1] |= {"held_out/pass_at_1_p100": step / 100, "held_out/pass_at_1_p30": 0.1}
+    # A line that is written again later counts no more.
+    rows.insert(0, {"step": 7, "reward": 100.0, "update_s": 1e6})
     (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from optimrl_jax import analyze
 from optimrl_jax.analysis.score_sections import checkpoint_pairs
+from optimrl_jax.analysis.study import run_labels, stated_difficulty
 from optimrl_jax.evaluation import records
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR
 from tests.optimrl_jax.analysis import planted
@@ -59,3 +60,15 @@ def test_a_checkpoint_that_two_passes_timed_is_no_pair_of_checkpoints():
     sources = (("sft@320", 320), ("sft@320", 320), ("grpo@6", 6), ("grpo@12", 12))
     policies = [types.SimpleNamespace(facts={"source": source, "step": step}) for source, step in sources]
     assert checkpoint_pairs(types.SimpleNamespace(policies=policies)) == [(policies[2], policies[3])]
+
+
+def test_runs_are_called_by_as_much_of_their_paths_as_tells_them_apart():
+    runs = ["a/seed0/fast", "a/seed1/fast", "a/seed0/slow", "b/grpo", "."]
+    assert list(run_labels(runs).values()) == ["seed0/fast", "seed1/fast", "slow", "b/grpo", "."]
+    assert run_labels(["x/one/grpo", "y/one/grpo"]) == {"x/one/grpo": "x/one/grpo", "y/one/grpo": "y/one/grpo"}
+
+
+def test_a_difficulty_of_zero_is_none():
+    problem = planted.problems()[0]
+    assert stated_difficulty(problem) == "1"
+    assert stated_difficulty(dataclasses.replace(problem, difficulty=0)) == "unknown"

@@ -140,14 +140,14 @@ def families(found):
 
 
 def near_best(found):
-    """Within a point of the best, and one of the three places behind it (ties go to the earlier policy)."""
+    """Within a point of the best, and one of the last two of four places (of equals the earlier policy is behind)."""
     rows = []
     for place, label in enumerate(LABELS):
         best, last = 0, 0
         for column in found.values():
             best += column[place] >= max(column) - 1
             behind = [(value, index) for index, value in enumerate(column)]
-            last += sorted(behind).index((column[place], place)) < 3
+            last += sorted(behind).index((column[place], place)) < 2
         rows.append({"policy": label, "near_best": best, "among_last": last, "columns": 60})
     return rows
 

@@ -195,7 +195,7 @@ def lengths():
     """Numbers 0 to 11 twice, above ten times the difficulty; wrong samples filled their room."""
     cut = {("base", 1): 0.0, ("base", 3): 0.5, ("fast", 1): 0.0, ("fast", 3): 0.75}
     return [
-        {"policy": label, "difficulty": band, "median_tokens": 10 * band + 5.5, "q25": 10 * band + 2.75,
+        {"policy": label, "difficulty": str(band), "median_tokens": 10 * band + 5.5, "q25": 10 * band + 2.75,
          "q75": 10 * band + 8.25, "cut_share": cut[name, band], "samples": 24}
         for label, _, name in labelled() for band in (1, 3)
     ]  # fmt: skip
