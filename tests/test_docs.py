@@ -127,19 +127,24 @@ def test_the_picture_is_what_its_script_draws():
     assert script.with_name("data_flow.svg").read_text() == module.picture()
 
 
-def test_runs_are_compared_with_the_table_of_the_readme(tmp_path):
+def test_runs_are_compared_with_the_tables_of_the_readme(tmp_path):
     stated = readme.stated_rows((source.ROOT / "README.md").read_text())
-    assert {len(row) for row in stated.values()} == {len(readme.PERCENTILES)}
+    assert all(len(row) == len(readme.columns(name)) for name, row in stated.items())
     means = {"p100": 0.7, "p50": 0.7, "p30": 0.01, "p10": 0.4}
     interval = {tau: [0.0, 1.0] for tau in means}
     scores, intervals = {"sft": means, "grpo": means}, {"sft": interval, "grpo": interval}
-    summary = {"pass@1": scores, "interval": intervals, "pass@10": scores, "interval@10": intervals}
-    (tmp_path / "quickstart").mkdir()
-    (tmp_path / "quickstart" / "summary.json").write_text(json.dumps(summary))
-    figures = readme.compared(stated, readme.found_rows(tmp_path))
-    assert figures["cells"] == 16
+    quickstart = {"pass@1": scores, "interval": intervals, "pass@10": scores, "interval@10": intervals}
+    study = {score: {"per_test_top_30": {"gain": {"mean": 1.0, "half_width": 2.0}}} for score in readme.STUDY_SCORES}
+    for name, summary in (("quickstart", quickstart), ("study", {"scores": study})):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text(json.dumps(summary))
+    found = readme.found_rows(tmp_path)
+    assert readme.markdown("Ranked p30", found["Ranked p30"][:1]) == "| Ranked p30 | +1.0 [-1.0, +3.0] |"
+    figures = readme.compared(stated, found)
+    assert figures["cells"] == 20
     assert figures["outside"]["GRPO, ranked p30, p30"] == 1.0
     assert figures["outside"]["SFT, pass@10, p30"] == 1.0
+    assert figures["outside"]["Ranked p30, pass@1 p30"] == 1.0
     assert "GRPO, ranked p30, p100" not in figures["outside"]
 
 

@@ -166,4 +166,5 @@ def _draw(path: pathlib.Path, scores: Mapping[tuple[int, int], Shares], rows: Se
             axes.plot(of_seeds, np.full(len(of_seeds), place - 0.22), ".", color=style.colour(1), markersize=4)
         axes.axvline(0, color="0.6", linewidth=0.8)
         axes.set(xlabel=f"gain of pass@{score[0]} at p{score[1]}, points", yticks=places, yticklabels=rows)
+        axes.set_ylim(-0.6, len(rows) - 0.4)
     figure.savefig(path, dpi=style.DPI)
