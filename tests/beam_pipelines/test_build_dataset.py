@@ -270,16 +270,11 @@ def listen_to_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def command_of(corpus, output):
-    """The command line of a build, for a process of its own."""
+def started(corpus, output, *, until):
+    """Starts a build in a process of its own and returns it when so many of its answers are stored."""
     flags = (*FLAGS, "--trust_programs", f"--input={corpus}", f"--output={output}")
-    return [sys.executable, "-m", "beam_pipelines.build_dataset", *flags]
-
-
-def started(corpus, output):
-    """Starts a build in a process of its own and returns it when some of its answers are stored."""
     process = subprocess.Popen(
-        command_of(corpus, output),
+        [sys.executable, "-m", "beam_pipelines.build_dataset", *flags],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -287,15 +282,14 @@ def started(corpus, output):
     )
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
-        if len(answers_of(output / "executions.sqlite")) >= 40:
+        if len(answers_of(output / "executions.sqlite")) >= until:
             break
         time.sleep(0.02)
     return process
 
 
-def stopped(corpus, output, *, number):
-    """Starts a build, sends it a signal while it executes; exit code and errors."""
-    process = started(corpus, output)
+def stopped(process, output, *, number):
+    """Sends a build a signal while it executes; exit code and errors."""
     workers = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
     error = process.communicate()[1].decode()
@@ -304,36 +298,31 @@ def stopped(corpus, output, *, number):
     return process.returncode, error
 
 
-def test_a_second_command_on_the_same_output_is_refused_and_harms_nothing(corpus, dataset, tmp_path, capsys):
-    output = tmp_path / "both"
-    first = started(corpus, output)
+def test_a_build_beside_another_is_refused_and_one_interrupted_and_killed_goes_on_to_the_same_dataset(
+    corpus, dataset, tmp_path, capsys
+):
+    output = tmp_path / "again"
+    store = output / "executions.sqlite"
+    first = started(corpus, output, until=40)
     arguments = [*FLAGS, "--trust_programs", f"--input={corpus}", f"--output={output}", "--limit_s=9"]
     assert run_command(build_dataset.main, arguments, name="build_dataset") == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert f"expected a directory in which no other build runs, found process {first.pid} on " in line
-    first.communicate()
-    assert first.returncode == 0
-    assert json.loads((output / "options.json").read_text())["limit_s"] == 10
-    assert contents(output) == contents(dataset)
-
-
-def test_an_interrupted_build_says_so_and_leaves_no_worker_behind(corpus, tmp_path):
-    code, error = stopped(corpus, tmp_path / "stopped", number=signal.SIGINT)
+    code, error = stopped(first, output, number=signal.SIGINT)
     assert code == 130
     assert error.strip().splitlines()[-1] == "interrupted: start the same command again to go on"
     assert "Traceback" not in error
-
-
-def test_a_killed_build_goes_on_from_its_store_to_the_same_dataset(corpus, dataset, tmp_path):
-    output = tmp_path / "killed"
-    code, _ = stopped(corpus, output, number=signal.SIGKILL)
+    interrupted = answers_of(store)
+    second = started(corpus, output, until=len(interrupted) + 20)
+    code, _ = stopped(second, output, number=signal.SIGKILL)
     assert code == -signal.SIGKILL
-    kept = answers_of(output / "executions.sqlite")
+    killed = answers_of(store)
     build(corpus, output)
-    after = answers_of(output / "executions.sqlite")
-    assert {key: after[key] for key in kept} == kept, "nothing that was stored is executed again"
-    assert contents(output) == contents(dataset)
+    after = answers_of(store)
+    assert {key: after[key] for key in interrupted | killed} == interrupted | killed, "nothing stored is executed again"
     assert len(after) == len(answers_of(dataset / "executions.sqlite"))
+    assert json.loads((output / "options.json").read_text())["limit_s"] == 10
+    assert contents(output) == contents(dataset)
 
 
 def test_a_set_without_solutions_becomes_an_evaluation_split_and_runs_nothing(tmp_path):
