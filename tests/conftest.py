@@ -18,7 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before anything imports JAX, which reads these variables once; workers and children inherit them."""
     if CACHE not in os.environ:
         config.stash[OWNED] = tempfile.mkdtemp(prefix="compiled-")
-        os.environ |= {CACHE: config.stash[OWNED], LEAST: "0.1"}
+        os.environ |= {CACHE: config.stash[OWNED], LEAST: "0.05"}
     if QUICK_TO_COMPILE not in os.environ.get(FLAGS, ""):
         os.environ[FLAGS] = f"{os.environ.get(FLAGS, '')} {QUICK_TO_COMPILE}".strip()
 

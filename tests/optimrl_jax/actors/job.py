@@ -4,7 +4,6 @@
 DIRECTORY, so that a test can kill it at any moment and still know.
 """
 
-import contextlib
 import dataclasses
 import functools
 import json
@@ -13,7 +12,6 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import jax
 
@@ -54,17 +52,6 @@ def settings_of(**changes) -> Settings:
 def judge() -> rewarder.Rewarder:
     """Of all runs: no test changes what programs earn."""
     return rewarder.Rewarder(RECORDS, settings_of())
-
-
-@contextlib.contextmanager
-def compiled_in(directory: pathlib.Path) -> Iterator[None]:
-    """Every run compiles the same programs: a cache on disk serves all processes."""
-    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
-    before = {name: getattr(jax.config, name) for name in names}
-    workdir.reuse_compiled_programs(directory)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
 
 
 class Trail(Learner):
@@ -170,7 +157,6 @@ def start(role: str, directory: pathlib.Path, address: str, name: str) -> subpro
 
 def main(role: str, directory: pathlib.Path, address: str, name: str) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    workdir.reuse_compiled_programs(directory.parent)
     settings = settings_of(live_in="elsewhere", listen=address)
     if role == "learner":
         training(directory, settings)[0].run()

@@ -14,12 +14,6 @@ from tests.optimrl_jax.grpo.stored import Stopped, StoredExecutor
 PROBLEMS = job.SETTINGS.grpo.problems
 
 
-@pytest.fixture(autouse=True, scope="module")
-def compiled_once(tmp_path_factory):
-    with job.compiled_in(tmp_path_factory.mktemp("jobs")):
-        yield
-
-
 def test_actors_in_threads_feed_every_step_once_and_report_how_they_did(tmp_path):
     training, _ = job.training(tmp_path, job.settings_of(count=2, item_problems=2))
     training.run()

@@ -33,12 +33,10 @@ WAIT_S = 120
 DOUBLE = "print(2 * int(input()))"
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    """The folder of all runs of this module; programs that one has compiled serve the others."""
-    folder = tmp_path_factory.mktemp("jobs")
-    with job.compiled_in(folder):
-        yield folder
+    """The folder of all runs of this module."""
+    return tmp_path_factory.mktemp("jobs")
 
 
 def free_address() -> str:

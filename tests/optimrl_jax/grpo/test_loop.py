@@ -15,20 +15,9 @@ from optimrl_jax.grpo.sync_rollouts import SyncRollouts
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.actor import Actor, Sampler
 from optimrl_jax.settings import EngineSettings, LoraSettings
-from optimrl_jax.training import workdir
 from tests.optimrl_jax.grpo.groups import SETTINGS
 from tests.optimrl_jax.grpo.stored import DATA, MODEL, POLICY, RECORDS, TOKENIZER, Stopped, StoredExecutor
 from tests.optimrl_jax.serving.served import served
-
-
-@pytest.fixture(autouse=True, scope="module")
-def compiled_once(tmp_path_factory):
-    """Every run compiles the same programs: the cache that jobs keep in their workdir serves them all."""
-    before = jax.config.jax_compilation_cache_dir, jax.config.jax_persistent_cache_min_compile_time_secs
-    workdir.reuse_compiled_programs(tmp_path_factory.mktemp("jobs"))
-    yield
-    jax.config.update("jax_compilation_cache_dir", before[0])
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", before[1])
 
 
 def run(directory, *, stops_at: int = 0, data=DATA, engine=EngineSettings(), rank: int = 0, **grpo):  # noqa: B008 - frozen
