@@ -28,11 +28,11 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/pyrefly check --output-format=min-text
 
-# Most of the package's own tests compile, each on one core: two at a time. What times programs runs alone.
+# Most tests compile or build, each on one core: two files at a time. Those of the timing instrument run alone.
 test: lint
 ifeq ($(TESTS),tests)
-	$(RUN_PYTHON) -m pytest tests/optimrl_jax -n 2 --dist loadfile
-	$(RUN_PYTHON) -m pytest tests --ignore=tests/optimrl_jax
+	$(RUN_PYTHON) -m pytest tests --ignore=tests/sandbox -n 2 --dist loadfile
+	$(RUN_PYTHON) -m pytest tests/sandbox
 else
 	$(RUN_PYTHON) -m pytest $(TESTS)
 endif
