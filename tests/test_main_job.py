@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from optimrl_jax import judge
+from optimrl_jax import evaluate, judge, sft, train
 from optimrl_jax.data import dataset
 from optimrl_jax.jobs import command_line
 from optimrl_jax.rollout import journal
@@ -191,24 +191,26 @@ def test_programs_from_anywhere_are_judged_in_their_order(run, monkeypatch):
 
 
 MISTAKES = [
-    ("train", ["--config.data.directory=absent"], "data.directory = 'absent': expected a directory"),
-    ("train", ["--config.data.train_split=dev"], "data split = 'dev': expected one of"),
-    ("train", ["--config.grpo.init_from=absent"], "absent"),
-    ("train", ["--config.environment.family=fast"], "environment.family = 'fast': expected one of"),
-    ("train", ["--config.reward.composition=sum"], "reward.composition = 'sum': expected one of"),
-    ("train", ["--config.sandbox.address=telnet"], "telnet"),
-    ("sft", ["--config.sft.steps=-1"], "sft.steps = -1: expected a positive number"),
-    ("evaluate", ["--config.evaluation.ks=(9,)"], "evaluation.ks = (9,): expected numbers up to"),
-    ("evaluate", ["--config.evaluatoin.samples=3"], "evaluatoin"),
-    ("judge", ["--programs=config.py"], "config.py:2: expected an object with the strings problem and program"),
+    (train, ["--config.data.directory=absent"], "data.directory = 'absent': expected a directory"),
+    (train, ["--config.data.train_split=dev"], "data split = 'dev': expected one of"),
+    (train, ["--config.grpo.init_from=absent"], "absent"),
+    (train, ["--config.environment.family=fast"], "environment.family = 'fast': expected one of"),
+    (train, ["--config.reward.composition=sum"], "reward.composition = 'sum': expected one of"),
+    (train, ["--config.sandbox.address=telnet"], "telnet"),
+    (sft, ["--config.sft.steps=-1"], "sft.steps = -1: expected a positive number"),
+    (evaluate, ["--config.evaluation.ks=(9,)"], "evaluation.ks = (9,): expected numbers up to"),
+    (evaluate, ["--config.evaluatoin.samples=3"], "evaluatoin"),
+    (judge, ["--programs=config.py"], "config.py:2: expected an object with the strings problem and program"),
 ]
 
 
-@pytest.mark.parametrize(("module", "flags", "message"), MISTAKES)
-def test_a_mistake_ends_a_job_with_one_line_and_exit_code_2(run, module, flags, message):
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    job = [sys.executable, "-m", f"optimrl_jax.{module}", "--config=config.py", "--workdir=mistake", *flags]
-    done = subprocess.run(job, cwd=run, env=environment, capture_output=True, text=True, timeout=START_S)
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert message in done.stderr.splitlines()[-1]
+@pytest.mark.parametrize(("job", "flags", "message"), MISTAKES)
+def test_a_mistake_ends_a_job_with_one_line_and_exit_code_2(run, monkeypatch, capsys, job, flags, message):
+    monkeypatch.chdir(run)
+    options = judge.OPTIONS if job is judge else {}
+    name = job.__name__.rpartition(".")[2]
+    arguments = [name, "--config=config.py", "--workdir=mistake", *flags]
+    assert command_line.run_job(job.main, arguments, options=options) == 2
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    assert message in error.splitlines()[-1]

@@ -43,7 +43,7 @@ def sampled(params, slots=0):
 
 # As a restored policy is: committed to one device, whatever mesh is to learn from it.
 RESTORED = jax.device_put(copied_params(), jax.devices()[0])
-for shape in ((1, 1, 1), (2, 2, 2), (1, 4, 2), (1, 8, 1), (8, 1, 1), (1, 4, 1, 2)):
+for shape in ((1, 1, 1), (2, 2, 2), (1, 8, 1), (8, 1, 1), (1, 4, 1, 2)):
     own = Learner(RESTORED, tiny.SETTINGS, dataclasses.replace(SETTINGS, mesh=MeshSettings(*shape)))
     assert row_shares(own.trainer.state.params) == shape[0] * shape[1]
     # Sampling is compiled anew on each mesh: those that spread prompts, heads and features show what all do.
