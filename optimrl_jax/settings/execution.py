@@ -17,7 +17,8 @@ class SandboxSettings:
 
     address: str = setting(
         "local",
-        "who runs programs: docker, http(s)://host:port of services, separated by commas, or local: without isolation",
+        "who runs programs: docker, also with an engine's settings (docker?runtime=crun), http(s)://host:port of "
+        "services, separated by commas, or local: without isolation",
     )
     workers: int = setting(2, "programs timed here at the same time, or requests under way to services", at_most(1024))
     limit_s: float = setting(10.0, "cap of one run, s", at_most(600))

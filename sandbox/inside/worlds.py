@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import signal
+import stat
 
 from sandbox.inside import clocks, kernel
 
@@ -35,7 +36,9 @@ def prepare_template(kept: tuple[str, ...]) -> None:
     kernel.make_private()
     rows = clocks.said("/proc/self/mountinfo").decode().splitlines()
     for target in sorted((row.split()[4] for row in rows), reverse=True):
-        if target not in KEPT + kept:
+        # Where users are mapped, engines mount each device, such as /dev/null, for itself.
+        is_device = target.startswith("/dev/") and stat.S_ISCHR(os.stat(target).st_mode)
+        if target not in KEPT + kept and not is_device:
             with contextlib.suppress(OSError):
                 kernel.unmount(target)
 
