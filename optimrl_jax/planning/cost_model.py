@@ -11,6 +11,7 @@ import typing
 
 import jax
 import jax.numpy as jnp
+from jax.interpreters import partial_eval
 
 from optimrl_jax.data import packing
 from optimrl_jax.distributed import sharding
@@ -119,10 +120,13 @@ def temporary_bytes(
     def gradients(trained: decoder.Params, *others: typing.Any) -> typing.Any:
         return jax.grad(lambda q: loss(q, *others), has_aux=True)(trained)
 
-    twice, four_times = (
-        liveness.peak_bytes(jax.make_jaxpr(gradients)(trained, _rows(names, (times * rows, row_tokens)), *frozen), size)
-        for times in (2, 4)
-    )
+    def peak(times: int) -> int:
+        traced = jax.make_jaxpr(gradients)(trained, _rows(names, (times * rows, row_tokens)), *frozen).jaxpr
+        # What nobody reads, such as gradients of frozen weights, is not computed.
+        needed, _ = partial_eval.dce_jaxpr(traced, [True] * len(traced.outvars))
+        return liveness.peak_bytes(needed, size)
+
+    twice, four_times = peak(2), peak(4)
     return twice - (four_times - twice) // 2
 
 
