@@ -25,8 +25,8 @@ from optimrl_jax.grpo.loop import EvaluatesPolicy, Learner, TrainingLoop
 from optimrl_jax.grpo.sync_rollouts import SyncRollouts
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.actor import Actor
-from optimrl_jax.settings import ActorSettings, Settings
-from optimrl_jax.training import workdir
+from optimrl_jax.settings import ActorSettings, CheckpointSettings, Settings
+from optimrl_jax.training import checkpoints, workdir
 from tests.optimrl_jax.grpo.groups import SETTINGS
 from tests.optimrl_jax.grpo.stored import DATA, MODEL, POLICY, RECORDS, Stopped, StoredExecutor
 
@@ -106,13 +106,14 @@ def sync_loop(
     *,
     learner: Learner | None = None,
     held_out: EvaluatesPolicy | None = None,
+    kept: CheckpointSettings = checkpoints.KEEP_TWO,
 ) -> TrainingLoop:
     """The same job with one actor that takes turns with the learner."""
     directory.mkdir(exist_ok=True)
     problems = stream.problem_batches(range(len(RECORDS)), batch=settings.grpo.problems, seed=0)
     source = SyncRollouts(actor(settings, executor), stream=problems, settings=settings.grpo)
     learner = learner or Learner(POLICY.params, MODEL, settings)
-    return TrainingLoop(source, learner, workdir=directory, settings=settings.grpo, held_out=held_out)
+    return TrainingLoop(source, learner, workdir=directory, settings=settings.grpo, held_out=held_out, kept=kept)
 
 
 def remote_learner(

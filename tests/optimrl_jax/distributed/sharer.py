@@ -17,13 +17,15 @@ import jax
 
 from optimrl_jax.distributed import multihost
 from optimrl_jax.jobs.checked_fields import freeze
-from optimrl_jax.settings import EvaluationSettings, MeshSettings, ProcessSettings, Settings
+from optimrl_jax.settings import CheckpointSettings, EvaluationSettings, MeshSettings, ProcessSettings, Settings
 from sandbox.protocol import Verdict
 from tests.optimrl_jax.grpo.groups import SETTINGS
 
 # Small steps: where a gradient is about 0, Adam takes either sign, and no sampled token may depend on which.
 TURNS = {"count": 0, "ahead": 1, "broadcast_every": 2, "checkpoint_every": 1, "learning_rate": 1e-3}
 BESIDE = {"count": 2, "ahead": 1, "checkpoint_every": 1}
+# All of them: the first one holds the gradients of the first step.
+KEPT = CheckpointSettings(keep=0)
 
 
 def supervise(own: Settings) -> None:
@@ -65,7 +67,8 @@ def reinforce(shared: dict) -> None:
         learner = learner or job.Trail(job.POLICY.params, job.MODEL, turns)
         learner.step, learner.directory = 0, multihost.process_directory(pathlib.Path("turns"))
         directory = pathlib.Path("turns")
-        job.sync_loop(directory, turns, learner=learner, held_out=held_out(directory, turns)).run()
+        evaluated = held_out(directory, turns)
+        job.sync_loop(directory, turns, learner=learner, held_out=evaluated, kept=KEPT).run()
         learner.step = 0
         job.training(pathlib.Path("beside"), beside, learner=learner)[0].run()
 

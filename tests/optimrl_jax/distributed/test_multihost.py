@@ -22,7 +22,7 @@ from optimrl_jax.evaluation import records
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR, SettingsError
 from optimrl_jax.model import decoder
-from optimrl_jax.training import checkpoints, objectives
+from optimrl_jax.training import checkpoints, objectives, trainer
 from tests.optimrl_jax.actors import job
 from tests.optimrl_jax.data import conversations
 from tests.optimrl_jax.distributed import sharer
@@ -86,7 +86,7 @@ def test_a_job_of_two_processes_takes_the_examples_of_one_and_resumes(place):
 def _alone(tmp_path_factory):
     """One process that takes the four steps of the two by turns, and one step more."""
     directory = tmp_path_factory.mktemp("alone")
-    job.sync_loop(directory, job.settings_of(steps=5, **sharer.TURNS)).run()
+    job.sync_loop(directory, job.settings_of(steps=5, **sharer.TURNS), kept=sharer.KEPT).run()
     return directory
 
 
@@ -98,6 +98,21 @@ def metrics_of(directory, *names):
 def weights_of(directory):
     store = checkpoints.Checkpoints(directory, is_owner=False)
     return jax.tree.leaves(store.restore({"params": checkpoints.abstract_params(job.MODEL)}).arrays)
+
+
+def first_moments_of(directory):
+    optimizer = trainer.build_optimizer(job.SETTINGS.grpo, ends_at=1.0)
+    state = trainer.initial_state(decoder.initial_params(job.MODEL, jax.random.key(0)), optimizer)
+    like = {"optimizer": checkpoints.restore_targets(state)["optimizer"]}
+    found = checkpoints.Checkpoints(directory, is_owner=False).restore(like, step=1)
+    return found.arrays["optimizer"]["moments"]
+
+
+def test_the_gradients_of_two_processes_are_those_of_one(place, alone):
+    """After the first step the moments are the clipped gradient and its square; later ones take its rounding up."""
+    pairs = zip(*map(jax.tree.leaves, (first_moments_of(place / "turns"), first_moments_of(alone))), strict=True)
+    for one, other in pairs:
+        assert np.linalg.norm(one - other) <= 1e-5 * np.linalg.norm(other)
 
 
 def test_processes_with_a_part_of_the_problems_each_take_the_steps_of_one_and_resume(place, alone):
