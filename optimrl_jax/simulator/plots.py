@@ -77,7 +77,7 @@ def heatmaps(configurations: Sequence[Configuration], diagnostics: Mapping[str, 
         ]
         grids = {metric: diagnostics[metric][chosen].reshape(len(rows), len(columns)) for metric in DIAGNOSTICS}
         figures[family] = _heatmap_panels(grids, rows=(row_name, rows), columns=(column_name, columns))
-        figures[family].suptitle(f"{family}: brighter is more, not better")
+        figures[family].suptitle(f"{family}: brighter is more, not better; white: undefined")
     return figures
 
 
@@ -116,7 +116,7 @@ def curve_panels(curves: Mapping[str, np.ndarray], *, x: np.ndarray, window: int
     trends, lines = smoothed(stacked, window=window), zip(*clipped_line(stacked, x), strict=True)
     for axes, label, curve, trend, (slope, offset) in zip(panels, curves, stacked, trends, lines, strict=False):
         axes.plot(x, curve, color="0.7", linewidth=0.8, label="share of samples that pass")
-        axes.plot(x[window - 1 :], trend, color=style.colour(5), label=f"mean of {window} steps")
+        axes.plot(_centres(x, window), trend, color=style.colour(5), label=f"mean of the {window} steps around")
         axes.plot(x, np.clip(slope * x + offset, 0, 1), color=style.colour(0), label="clipped line")
         axes.plot(x, x, color="0.85", zorder=0, label="y = x")
         axes.set_title(f"{label}: AUC {curve.mean():.2f}, S {slope / (1 + abs(slope)):.2f}", fontsize=7)
@@ -150,10 +150,15 @@ def curves_beside_training(
         for axes, (x, y), name in zip(row, sides, ("simulated", "training"), strict=True):
             own = min(window, len(y))
             axes.plot(x, y, color="0.7", linewidth=0.8)
-            axes.plot(x[own - 1 :], smoothed(np.asarray(y)[None], window=own)[0], color=style.colour(5))
+            axes.plot(_centres(x, own), smoothed(np.asarray(y)[None], window=own)[0], color=style.colour(5))
             axes.set_title(f"{label}, {name}", fontsize=8)
             axes.set_ylim(0, 1.02)
         row[0].set_ylabel("share that passes", fontsize=8)
     panels[-1, 0].set_xlabel("position: 0 weakest references, 1 strongest", fontsize=8)
     panels[-1, 1].set_xlabel("optimizer step", fontsize=8)
     return figure
+
+
+def _centres(x: np.ndarray, window: int) -> np.ndarray:
+    """Place each mean of `window` positions in their middle, so that its curve does not lag behind."""
+    return (x[window - 1 :] + x[: len(x) - window + 1]) / 2
