@@ -75,7 +75,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     Returns:
       `; did you mean 'X'?`, or an empty text where nothing comes near.
     """
-    near = difflib.get_close_matches(name, list(choices), n=1)
+    near = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.7)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -34,7 +34,8 @@ def run(*arguments, job=lambda job: None):
 
 
 MISTAKES = [
-    (["--conifg=x"], "conifg"),
+    (["--conifg=x"], "did you mean '--config'?"),
+    (["--worng=x"], "--config.FIELD=VALUE --workdir=DIRECTORY)\n"),
     (["--config=absent.py", "--workdir=w"], "absent.py"),
     (["--workdir=w"], "--config: expected"),
     ([CONFIG], "--workdir: expected"),
