@@ -125,8 +125,12 @@ def _rows(path: str) -> list[dict]:
 
 def _asked_for(rows: Sequence[dict], data: DataSettings) -> list[dataset.ProblemRecord]:
     """Load the problems of the rows, each once; raise UserError for one that neither split has."""
-    splits = dict.fromkeys((data.train_split, data.test_split))
-    known = {record.id: record for split in splits for record in dataset.load_records(data.directory, split)}
+    splits = {data.test_split: "data.test_split", data.train_split: "data.train_split"}
+    known = {
+        record.id: record
+        for split, field in splits.items()
+        for record in dataset.load_records(data.directory, split, field=field)
+    }
     for number, row in enumerate(rows, start=1):
         if row["problem"] not in known:
             raise UserError(f"line {number}: problem = {row['problem']!r}: expected one of {data.directory}")

@@ -106,8 +106,8 @@ def load_problems(settings: ProblemSettings, *, seed: int) -> list[Problems]:
             raise UserError("problems.problems = 0: expected a positive number of synthetic problems")
         shape = {"tests": settings.tests, "references": settings.references}
         return [synthetic(problems=settings.problems, seed=seed, **shape)]
-    records = dataset.load_records(settings.directory, settings.split)[: settings.problems or None]
-    ranked = [record for record in records if dataset.has_ranking(record)]
+    records = dataset.load_records(settings.directory, settings.split, field="problems.split")
+    ranked = [record for record in records[: settings.problems or None] if dataset.has_ranking(record)]
     if not ranked:
         raise UserError(f"{settings.directory}, split {settings.split!r}: expected a problem with usable durations")
     return stack_problems(ranked, shape_of=lambda record: padding.shape_of([record]))

@@ -3,6 +3,7 @@
 Every command is a process of its own, as a user starts it.
 """
 
+import importlib
 import json
 import os
 import pathlib
@@ -18,11 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from optimrl_jax import evaluate, judge, sft, train
+from optimrl_jax import judge
 from optimrl_jax.data import dataset
 from optimrl_jax.jobs import command_line
 from optimrl_jax.rollout import journal
-from optimrl_jax.training import checkpoints
+from optimrl_jax.training import checkpoints, workdir
 from optimrl_jax.training.workdir import JOB_FILE
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -191,26 +192,55 @@ def test_programs_from_anywhere_are_judged_in_their_order(run, monkeypatch):
 
 
 MISTAKES = [
-    (train, ["--config.data.directory=absent"], "data.directory = 'absent': expected a directory"),
-    (train, ["--config.data.train_split=dev"], "data split = 'dev': expected one of"),
-    (train, ["--config.grpo.init_from=absent"], "absent"),
-    (train, ["--config.environment.family=fast"], "environment.family = 'fast': expected one of"),
-    (train, ["--config.reward.composition=sum"], "reward.composition = 'sum': expected one of"),
-    (train, ["--config.sandbox.address=telnet"], "telnet"),
-    (sft, ["--config.sft.steps=-1"], "sft.steps = -1: expected a positive number"),
-    (evaluate, ["--config.evaluation.ks=(9,)"], "evaluation.ks = (9,): expected numbers up to"),
-    (evaluate, ["--config.evaluatoin.samples=3"], "evaluatoin"),
-    (judge, ["--programs=config.py"], "config.py:2: expected an object with the strings problem and program"),
+    ("train", "data.directory=absent", "data.directory = 'absent': expected a directory"),
+    ("train", "data.directory=", "data.directory = '"),
+    ("train", "data.train_split=dev", "data.train_split = 'dev': expected one of"),
+    ("train", "data.prompt_tokens=1", "data.prompt_tokens = 1: expected at least"),
+    ("train", "data.learned_references=absent", "data.learned_references = 'absent': expected the workdir of a run"),
+    ("train", "data.prompt_function=ask", "data.prompt_function = 'ask': expected FILE.py:FUNCTION"),
+    ("train", "grpo.init_from=", "grpo.init_from = '': expected the workdir of an SFT job"),
+    ("train", "grpo.init_from=absent", "absent"),
+    ("train", "grpo.batch_tokens=1", "grpo.batch_tokens = 1: expected at least"),
+    ("train", "data.row_tokens=1", "data.row_tokens = 1: expected"),
+    ("train", "environment.family=fast", "environment.family = 'fast': expected one of"),
+    ("train", "reward.composition=sum", "reward.composition = 'sum': expected one of"),
+    ("train", "reward.quality_map=steep", "reward.quality_map = 'steep': expected one of"),
+    ("train", "noise.service=broken", "noise.service = 'broken': expected one of"),
+    ("train", "sandbox.address=telnet", "sandbox.address = 'telnet'"),
+    ("train", "sandbox.store=.", "sandbox.store = '.': expected a file"),
+    ("train", "processes.count=2", "processes.coordinator = '': expected host:port"),
+    ("train", "mesh.tensor=1000000000", "mesh = "),
+    ("train", "metrics.sinks=('paper',)", "metrics.sinks = 'paper': expected"),
+    ("sft", "sft.steps=-1", "sft.steps = -1: expected a positive number"),
+    ("sft", "sft.init_from=absent", "absent"),
+    ("sft", "sft.mix=(('absent',1.0),)", "absent"),
+    ("sft", "mesh.fsdp=64", "mesh = "),
+    ("sft", "model.heads=3", "model.heads = 3: expected a multiple of model.kv_heads = 2"),
+    ("evaluate", "evaluation.ks=(9,)", "evaluation.ks = (9,): expected numbers up to"),
+    ("evaluate", "evaluatoin.samples=3", "evaluatoin"),
+    ("evaluate", "evaluation.policies=(('a/b','sft'),)", "'a/b': expected a name without '/'"),
+    ("evaluate", "evaluation.policies=(('a','sft@x'),)", "evaluation.policies: 'sft@x': expected a step after @"),
+    ("evaluate", "evaluation.policies=(('a','absent'),)", "absent"),
+    ("evaluate", "data.test_split=dev", "data.test_split = 'dev': expected one of"),
+    ("evaluate", "evaluation.benchmark=absent", "absent"),
+    ("serve", "serve.weights=absent", "absent"),
+    ("serve", "serve.port=65536", "serve.port = 65536: expected a port"),
+    ("judge", "programs=config.py", "config.py:2: expected an object with the strings problem and program"),
+    ("judge", "programs=", "--programs: expected a file"),
+    ("actor", "learner=", "--learner = '': expected tcp://host:port"),
 ]
 
 
-@pytest.mark.parametrize(("job", "flags", "message"), MISTAKES)
-def test_a_mistake_ends_a_job_with_one_line_and_exit_code_2(run, monkeypatch, capsys, job, flags, message):
+@pytest.mark.parametrize(("module", "flag", "message"), MISTAKES)
+def test_a_mistake_ends_a_job_with_one_line_and_exit_code_2(run, module, flag, message, monkeypatch, capsys):
+    """In this process, and before anything is compiled; the cache of compiled programs stays that of the tests."""
     monkeypatch.chdir(run)
-    options = judge.OPTIONS if job is judge else {}
-    name = job.__name__.rpartition(".")[2]
-    arguments = [name, "--config=config.py", "--workdir=mistake", *flags]
-    assert command_line.run_job(job.main, arguments, options=options) == 2
-    error = capsys.readouterr().err
-    assert "Traceback" not in error
-    assert message in error.splitlines()[-1]
+    monkeypatch.setattr(workdir, "reuse_compiled_programs", lambda _: None)
+    job = importlib.import_module(f"optimrl_jax.{module}")
+    options = getattr(job, "OPTIONS", {})
+    flag = f"--{flag}" if flag.partition("=")[0] in options else f"--config.{flag}"
+    command = [module, "--config=config.py", "--workdir=mistake", flag]
+    assert command_line.run_job(job.main, command, options=options) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert message in said.splitlines()[-1]

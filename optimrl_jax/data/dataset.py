@@ -93,7 +93,7 @@ class ProblemRecord:
         return tuple(int(index) for index in np.flatnonzero(np.isin(self.test_kind, sorted(kinds))))
 
 
-def load_records(directory: str | pathlib.Path, split: str) -> list[ProblemRecord]:
+def load_records(directory: str | pathlib.Path, split: str, *, field: str = "data.train_split") -> list[ProblemRecord]:
     """Read all records of one split, in stored order.
 
     Problems without any usable optimization test are counted in the log: their ranking stage is inactive.
@@ -101,6 +101,7 @@ def load_records(directory: str | pathlib.Path, split: str) -> list[ProblemRecor
     Args:
       directory: of a finished dataset.
       split: one of its splits, or several, each whole or its first problems: `rl_train[:478]+non_filterable[:522]`.
+      field: the setting that names the split, for messages.
 
     Raises:
       UserError: in one line, where the directory is missing or half-written, the split is unknown or empty, or a record
@@ -109,7 +110,7 @@ def load_records(directory: str | pathlib.Path, split: str) -> list[ProblemRecor
     import tensorflow_datasets as tfds
 
     path = pathlib.Path(directory)
-    parts = split_parts(split)
+    parts = split_parts(split, field=field)
     _require_complete(path)
     try:
         builder = tfds.builder_from_directory(_builder_directory(path))
@@ -117,7 +118,7 @@ def load_records(directory: str | pathlib.Path, split: str) -> list[ProblemRecor
         rows: list[dict[str, typing.Any]] = []
         for name, most in parts:
             if name not in names:
-                raise UserError(f"data split = {name!r}: expected one of {', '.join(names)} in {path}")
+                raise UserError(f"{field} = {name!r}: expected one of {', '.join(names)} in {path}")
             rows += itertools.islice(typing.cast("typing.Any", builder.as_data_source(split=name)), most)
     except (OSError, ValueError, RuntimeError, TypeError) as error:
         if isinstance(error, UserError):
@@ -132,7 +133,7 @@ def load_records(directory: str | pathlib.Path, split: str) -> list[ProblemRecor
     return records
 
 
-def split_parts(split: str) -> list[tuple[str, int | None]]:
+def split_parts(split: str, *, field: str = "data.train_split") -> list[tuple[str, int | None]]:
     """Read which splits a pool is made of: (name, number of first problems; None for all) of each.
 
     Args:
@@ -144,7 +145,7 @@ def split_parts(split: str) -> list[tuple[str, int | None]]:
     found = [SPLIT_PART.fullmatch(part) for part in split.split("+")]
     parts = [(match["name"], int(match["most"]) if match["most"] else None) for match in found if match]
     if len(parts) < len(found) or len({name for name, _ in parts}) < len(parts):
-        raise UserError(f"data split = {split!r}: expected splits such as rl_train[:478]+non_filterable[:522]")
+        raise UserError(f"{field} = {split!r}: expected splits such as rl_train[:478]+non_filterable[:522]")
     return parts
 
 

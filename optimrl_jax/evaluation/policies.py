@@ -161,11 +161,13 @@ def check_names(policies: Sequence[tuple[str, str]]) -> None:
     """Check the names of policies.
 
     Raises:
-      UserError: where there is no policy, a name is used twice, or one is called "references".
+      UserError: where there is no policy, a name is empty, holds a slash or is used twice, or is "references".
     """
     if not policies:
         raise UserError("evaluation.policies = (): expected at least one (name, policy) pair")
     names = [name for name, _ in policies]
     for name in names:
+        if not name or "/" in name:
+            raise UserError(f"evaluation.policies: {name!r}: expected a name without '/', of which files are named")
         if names.count(name) > 1 or name == "references":
             raise UserError(f"evaluation.policies: {name!r}: expected another name for each policy, not 'references'")

@@ -31,6 +31,8 @@ def load_function(text: str, field: str) -> Callable[..., typing.Any]:
       UserError: if there is no such file, module or function, or it fails as it is read.
     """
     source, _, name = text.rpartition(":")
+    if not source or not name:
+        raise UserError(f"{field} = {text!r}: expected FILE.py:FUNCTION or package.module:FUNCTION")
     path = pathlib.Path(source)
     if path.suffix == ".py" and not path.is_file():
         raise UserError(f"{field} = {text!r}: expected an existing file {source}")

@@ -6,6 +6,7 @@ Stands between rollouts (text) and the environment (arrays). It never decides wh
 import dataclasses
 import logging
 import math
+import pathlib
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
@@ -181,11 +182,14 @@ def connect_sandbox(settings: SandboxSettings, *, pass_store: str = "") -> sandb
     """
     if settings.address == LOCAL:
         _LOG.warning("sandbox.address = local: programs run on this machine, as this user, without isolation")
+    store = pass_store or settings.store
+    if store and (pathlib.Path(store).is_dir() or not pathlib.Path(store).parent.is_dir()):
+        raise UserError(f"sandbox.store = {store!r}: expected a file in an existing directory")
     try:
         return sandbox_client.connect(
             settings.address,
             workers=settings.workers,
-            store=pass_store or settings.store or None,
+            store=store or None,
             reuse=settings.reuse,
             fallback_policy=sandbox_client.FallbackPolicy(
                 correctness=settings.fallback_correctness,

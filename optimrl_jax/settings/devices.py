@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 from optimrl_jax.jobs.checked_fields import (
+    ADDRESS,
     NOT_NEGATIVE,
     POSITIVE,
     SHARE,
@@ -41,7 +42,7 @@ class ProcessSettings:
 
     count: int = setting(1, "processes", POSITIVE)
     index: int = setting(0, "which of them this one is, from 0", NOT_NEGATIVE)
-    coordinator: str = setting("", "host:port at which process 0 waits for the others")
+    coordinator: str = setting("", "host:port at which process 0 waits for the others", ADDRESS)
     wait_s: float = setting(300.0, "how long to wait for the others at the start, s", WAIT_S)
 
 

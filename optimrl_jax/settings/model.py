@@ -3,12 +3,14 @@
 import dataclasses
 
 from optimrl_jax.jobs.checked_fields import (
+    EVEN,
     NOT_NEGATIVE,
     POSITIVE,
     one_of,
     section,
     setting,
 )
+from optimrl_jax.jobs.errors import SettingsError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +21,7 @@ class ModelSettings:
     layers: int = setting(4, "decoder blocks", POSITIVE)
     heads: int = setting(4, "query heads", POSITIVE)
     kv_heads: int = setting(2, "key and value heads", POSITIVE)
-    head_width: int = setting(32, "features of one head", POSITIVE)
+    head_width: int = setting(32, "features of one head", EVEN)
     mlp_width: int = setting(352, "features of the gated hidden layer", POSITIVE)
     vocabulary: int = setting(2048, "tokens the tokenizer is trained to, at most", POSITIVE)
     rope_theta: float = setting(10_000.0, "base of the rotary frequencies", POSITIVE)
@@ -37,6 +39,11 @@ class ModelSettings:
     has_tied_embeddings: bool = setting(True, "output layer shares the embedding table")
     has_qkv_bias: bool = setting(True, "biases on query, key and value (Qwen2)")
     has_qk_norm: bool = setting(False, "norms on the query and the key of each head (Qwen3)")
+
+    def __post_init__(self) -> None:
+        """Raise SettingsError where query heads cannot share the key heads evenly."""
+        if self.heads % self.kv_heads:
+            raise SettingsError(f"model.heads = {self.heads}: expected a multiple of model.kv_heads = {self.kv_heads}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -40,7 +40,7 @@ def load_held_out(settings: Settings) -> list[dataset.ProblemRecord]:
     if settings.evaluation.benchmark:
         problems = benchmark.read_benchmark(settings.evaluation.benchmark)
     else:
-        problems = dataset.load_records(settings.data.directory, settings.data.test_split)
+        problems = dataset.load_records(settings.data.directory, settings.data.test_split, field="data.test_split")
     return problems[: settings.evaluation.problems or None]
 
 
