@@ -31,7 +31,7 @@ WAIT_S: Check = (lambda value: 0 < value <= 31_536_000, "positive seconds, at mo
 NAME: Check = (lambda value: bool(value), "a text that is not empty")
 PORT: Check = (lambda value: 0 <= value <= 65_535, "a port in [0, 65535]")
 URL: Check = (lambda value: not value or value.startswith(("http://", "https://")), "http(s)://host:port, or nothing")
-ADDRESS: Check = (lambda value: not value or re.fullmatch(r".+:\d+", value), "host:port, or nothing")
+ADDRESS: Check = (lambda value: not value or bool(re.fullmatch(r".+:\d+", value)), "host:port, or nothing")
 EVEN: Check = (lambda value: value > 0 and value % 2 == 0, "a positive even number")
 TEXTS: Check = (lambda value: all(isinstance(text, str) and text for text in value), "texts that are not empty")
 ANY: Check = (lambda value: True, "")
