@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import errno
 import logging
+import os
 import pathlib
 import signal
 import sys
@@ -31,7 +32,7 @@ UNUSABLE_PLACE = {
     errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EISDIR,
     errno.ENAMETOOLONG, errno.ENOSPC, errno.ENOTDIR, errno.EROFS,
 }  # fmt: skip
-OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+OUT_OF_MEMORY, DISK_FULL = "RESOURCE_EXHAUSTED", os.strerror(errno.ENOSPC)
 SMALLER = "expected settings that ask for less (--dry_run of train and sft counts what a step takes)"
 OUR_PACKAGES = ("optimrl_jax", "beam_pipelines", "configs")
 
@@ -175,14 +176,16 @@ def _mendable_errors_told() -> Iterator[None]:
     except MemoryError as error:
         raise UserError(f"out of memory ({error}): {SMALLER}") from None
     except RuntimeError as error:
-        # JAX's own error is one of these; this module needs no JAX.
+        # JAX and Beam raise these; this module needs neither.
+        if DISK_FULL in str(error):
+            raise UserError(str(error).splitlines()[-1]) from None
         if OUT_OF_MEMORY not in str(error):
             raise
         raise UserError(f"{str(error).splitlines()[0]}: {SMALLER}") from None
     except OSError as error:
-        if error.errno not in UNUSABLE_PLACE or not error.filename:
+        if error.errno not in UNUSABLE_PLACE or not (error.filename or error.errno == errno.ENOSPC):
             raise
-        raise UserError(f"{error.filename}: expected a place that can be used ({error.strerror})") from None
+        raise UserError(f"{error.filename or 'a disk'}: expected a place that can be used ({error.strerror})") from None
 
 
 def _parse(

@@ -1,5 +1,6 @@
 """Every mistake on a command line is one clear line on standard error and exit code 2."""
 
+import errno
 import logging
 import os
 import pathlib
@@ -91,6 +92,20 @@ def test_a_place_that_cannot_be_used_is_one_line_whoever_notices(capsys, tmp_pat
     assert error == f"train: {tmp_path}/metrics.jsonl: expected a place that can be used (Is a directory)\n"
     with pytest.raises(FileNotFoundError):
         run(CONFIG, f"--workdir={tmp_path}", job=lambda job: (job.workdir / "absent").open())
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("error", [FULL, RuntimeError(f"OSError: {FULL} [while running 'write']")])
+def test_a_full_disk_is_one_line_whoever_wraps_it(error, capsys, tmp_path):
+    def job(_):
+        raise error
+
+    assert run(CONFIG, f"--workdir={tmp_path}", job=job) == EXIT_USER_ERROR
+    said = capsys.readouterr().err
+    assert "No space left on device" in said
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("error", [MemoryError("2 TiB"), RuntimeError("RESOURCE_EXHAUSTED: 2 TiB\nlong story")])
