@@ -110,8 +110,8 @@ def read_program(text: str) -> Program:
         kind = instruction.opcode.removesuffix("-start")
         if kind in KINDS:
             arrays = _arrays(instruction.result)
-            # An asynchronous one returns its operands too, before its results.
-            arrays = arrays[len(arrays) // 2 :] if instruction.opcode.endswith("-start") and len(arrays) > 1 else arrays
+            if instruction.opcode.endswith("-start"):
+                arrays = _started(arrays)
             if kind == "reduce-scatter":
                 arrays = _operand_arrays(instruction, arrays)
             name = _NAME.search(instruction.line)
@@ -120,6 +120,12 @@ def read_program(text: str) -> Program:
             name = _kernel_name(instruction.line, target.group(1))
             kernels[name] = kernels.get(name, 0) + times
     return Program(tuple(collectives), kernels)
+
+
+def _started(arrays: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Return the results among what an asynchronous message returns: operands, results, on TPU marks of its state."""
+    sent = tuple(array for array in arrays if array != ("u32", ()))
+    return sent[len(sent) // 2 :] if len(sent) > 1 else sent
 
 
 def _kernel_name(line: str, target: str) -> str:

@@ -24,6 +24,8 @@ ENTRY %main (x: bf16[2,4]) -> f32[8,4] {
   %x = bf16[2,4]{1,0} parameter(0)
   %started = (bf16[2,4]{1,0}, bf16[4,4]{1,0}) all-gather-start(%x), replica_groups={{0,1}}, dimensions={0}
   %whole = bf16[4,4]{1,0} all-gather-done(%started)
+  %moving = (bf16[4,4]{1,0}, bf16[4,4]{1,0}, u32[], u32[]) collective-permute-start(%whole), source_target_pairs={{0,1}}
+  %moved = bf16[4,4]{1,0} collective-permute-done(%moving)
   %part = f32[2,4]{1,0} reduce-scatter(%whole), replica_groups={{0,1,2,3}}, dimensions={0}, to_apply=%add
   %kernel = f32[8,4]{1,0} custom-call(%part), custom_call_target="__cudnn$fmhaSoftmax"
   %own = f32[8,4] custom-call(%kernel), custom_call_target="tpu_custom_call", metadata={op_name="jvp(own)/pallas_call"}
@@ -73,8 +75,9 @@ print("holds")
 
 def test_messages_are_counted_with_the_turns_of_their_loops():
     program = read_program(TEXT)
-    gathered, scattered, summed = program.collectives
+    gathered, permuted, scattered, summed = program.collectives
     assert (gathered.kind, gathered.arrays, gathered.loops) == ("all-gather", (("bf16", (4, 4)),), 0)
+    assert (permuted.kind, permuted.arrays) == ("collective-permute", (("bf16", (4, 4)),))
     # Four devices keep 2 x 4 each of what all of them send.
     assert (scattered.largest_bytes, scattered.sent_bytes) == (4 * 8 * 4, 4 * 8 * 4)
     assert (summed.times, summed.loops, summed.name) == (7, 1, "layer/sum")
