@@ -71,7 +71,7 @@ def test_the_same_seed_gives_the_same_table(workdir, tmp_path):
 
 
 def test_a_prepared_dataset_is_swept_like_a_synthetic_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(simulate.dataset, "load_records", lambda directory, split: records.ragged(0, problems=5))
+    monkeypatch.setattr(simulate.dataset, "load_records", lambda *_, field: records.ragged(0, problems=5))
     chosen = ["--config.problems.source=dataset", "--config.problems.problems=0"]
     assert simulated(CONFIG, f"--workdir={tmp_path}", *SMALL[3:], *chosen) == 0
     assert json.loads((tmp_path / "summary.json").read_text())["problems"] == 5
