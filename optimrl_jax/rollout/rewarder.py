@@ -75,10 +75,11 @@ class Rewarder:
         chosen, own = _resolved_environment(settings.environment)
         self._environment = environment.build(**vars(chosen))
         limit_s = min(settings.sandbox.limit_s, arrays.CAP_S)
-        reward = functools.partial(rewards.judge_and_reward, **_resolved(settings.reward), limit_s=limit_s, **own)
+        arguments = {**_resolved(settings.reward), "limit_s": limit_s, **own}
+        reward = functools.partial(rewards.judge_and_reward, **arguments)
         self._judged = jax.jit(lambda *problem: _judged(reward(*problem)))
         self._variance = _variance_of(reward, settings.reward.reliability_draws)
-        self._replayed = _replayed_by(reward)
+        self._replayed = _replayed_by(**arguments)
         self._seed, self._noise = settings.seed, settings.noise
         self._service = environment.service_named(settings.noise.service)
         self._under_state = jax.jit(environment.under_state)
@@ -191,8 +192,16 @@ def _stream(values: np.ndarray, stream: int) -> np.ndarray:
     return values[:, stream] if values.ndim == 2 else values
 
 
-def _replayed_by(reward: Callable[..., rewards.RewardedOutcome]) -> Callable[..., rewards.ReplayedRewards]:
-    """Build the compiled replay of executions under a state of the service; its numbers are traced."""
+@functools.lru_cache(maxsize=32)
+def _replayed_by(**arguments: typing.Any) -> Callable[..., rewards.ReplayedRewards]:
+    """Build the compiled replay of executions under a state of the service; its numbers are traced.
+
+    Runs that differ in nothing but numbers share it: to compile it takes longer than to replay a run.
+
+    Args:
+      arguments: of `rewards.judge_and_reward`, all but the problem.
+    """
+    reward = functools.partial(rewards.judge_and_reward, **arguments)
 
     def replayed(
         env: environment.Environment,
