@@ -14,7 +14,7 @@ from typing import TypeVar
 from beam_pipelines.records import Generator, Problem
 from beam_pipelines.remote_files import existing_place
 from optimrl_jax.jobs.errors import UserError
-from sandbox.protocol import InvalidRequestError, JudgeProgram, ProblemPrograms, from_dict, to_json
+from sandbox.protocol import JudgeProgram, ProblemPrograms, from_dict, to_json
 
 Checkers = Mapping[str, str]
 Program = TypeVar("Program", bound=JudgeProgram | Generator)
@@ -88,7 +88,7 @@ def read_checkers(path: str) -> Checkers:
     try:
         judges = json.loads(file.read_bytes().decode("utf-8-sig")).items()
         return {name: to_json(parse_programs(judge)) for name, judge in judges}
-    except (ValueError, AttributeError, RecursionError, InvalidRequestError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         expected = "a JSON object of judging programs by problem"
         raise UserError(f"--checkers = {path!r}: expected {expected} ({type(error).__name__}: {error})") from None
 

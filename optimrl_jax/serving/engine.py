@@ -112,7 +112,7 @@ class Engine:
     Args:
       policy: weights, shape and tokenizer.
       data: longest prompt and completion, texts that end a completion.
-      rows: completions that are sampled side by side.
+      rows: completions that are sampled side by side, at least; every device takes equally many.
     """
 
     def __init__(self, policy: Policy, data: DataSettings, *, rows: int) -> None:
@@ -123,7 +123,7 @@ class Engine:
         self._unstacked: decoder.Params | None = None
         self._rows = sampling_sharding.even_rows(policy.params, rows)
         self._version = 0
-        self._owners: list[Completion | None] = [None] * rows
+        self._owners: list[Completion | None] = [None] * self._rows
         self._inbox: queue.SimpleQueue[Completion | tuple[decoder.Params, int] | None] = queue.SimpleQueue()
         self._waiting: list[Completion] = []
         self._slots: slots_lib.Slots | None = None

@@ -18,7 +18,7 @@ import uuid
 import docker
 
 from sandbox import bundle, protocol, runner
-from sandbox.backends.engine import IMAGE, DockerUnavailable, Engine, engine, in_short, require_image
+from sandbox.backends.engine import IMAGE, NO_ENGINE, DockerUnavailable, Engine, in_short, require_image
 from sandbox.backends.engine_settings import engine_name
 from sandbox.backends.worker import SandboxWorker, WorkerLost
 
@@ -97,6 +97,8 @@ class DockerChannel:
             self.container.start()
         except docker.errors.DockerException as error:
             raise DockerUnavailable(f"the container did not start: {in_short(error)}") from error
+        except OSError as error:
+            raise DockerUnavailable(NO_ENGINE.format(error)) from error
 
     def send(self, message: bytes) -> None:
         """Write all of `message`, however long that takes; raise OSError where the container is gone."""
@@ -244,6 +246,3 @@ def _try(worker: SandboxWorker, where: Engine, *, isolation: str) -> None:
             "runner sees, and waits are not taken off",
             settings,
         )
-
-
-__all__ = ["DockerChannel", "DockerUnavailable", "docker_workers", "engine", "require_image"]

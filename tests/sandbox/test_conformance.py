@@ -7,7 +7,8 @@ import time
 import pytest
 
 from sandbox import client, protocol
-from sandbox.backends import docker
+from sandbox.backends import docker, engine
+from sandbox.backends.engine_settings import EngineSettings
 from sandbox.protocol import Limits, RunRequest, Suite, Verdict
 from tests.sandbox.engine import require_docker
 
@@ -276,8 +277,17 @@ def test_a_fresh_interpreter_knows_nothing_of_the_runner(sandbox):
 @pytest.mark.docker
 def test_no_engine_and_no_image_are_errors_that_say_what_to_do(monkeypatch):
     require_docker()
-    with pytest.raises(docker.DockerUnavailable, match="make sandbox-image"):
-        docker.require_image("no-such-image:1")
+    with pytest.raises(engine.DockerUnavailable, match="make sandbox-image"):
+        engine.require_image("no-such-image:1")
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
-    with pytest.raises(docker.DockerUnavailable, match="no Docker engine answers"):
-        docker.require_image()
+    with pytest.raises(engine.DockerUnavailable, match="no Docker engine answers"):
+        engine.require_image()
+
+
+@pytest.mark.docker
+def test_a_worker_whose_engine_has_gone_says_what_to_do():
+    require_docker()
+    where = engine.Engine()
+    where.settings = EngineSettings(engine="unix:///nowhere.sock")
+    with pytest.raises(engine.DockerUnavailable, match="no Docker engine answers"):
+        docker.DockerChannel(where, cpu=None, uid=20_000, image=engine.IMAGE)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from sandbox import client
-from sandbox.backends import docker
+from sandbox.backends import docker, engine
 from sandbox.protocol import RunRequest, Suite, Verdict
 from tests.benchmarks.sandbox import losses
 from tests.sandbox.engine import require_docker
@@ -64,7 +64,7 @@ def left_behind(owner: int) -> list[str]:
     """Containers of a process that is gone, after a moment for the engine to notice."""
     for _ in range(100):
         wanted = {"label": f"{docker.LABEL}={owner}"}
-        found = docker.engine().containers.list(all=True, filters=wanted, ignore_removed=True)
+        found = engine.engine().containers.list(all=True, filters=wanted, ignore_removed=True)
         if not found:
             return []
         time.sleep(0.1)

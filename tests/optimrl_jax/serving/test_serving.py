@@ -16,6 +16,7 @@ import uvicorn
 from beam_pipelines import sample_generators
 from optimrl_jax import arrays
 from optimrl_jax.data import chat
+from optimrl_jax.distributed import sampling_sharding
 from optimrl_jax.jobs.command_line import run_command
 from optimrl_jax.model.generation import sampling
 from optimrl_jax.model.pretrained import hugging_face
@@ -115,6 +116,12 @@ def test_a_nucleus_holds_the_fewest_tokens_with_that_mass():
         for row, token in enumerate(choose(keys, jnp.full(3, step), scores, rows)[0].tolist()):
             seen[row].add(token)
     assert seen == [{1, 3}, {1, 2, 3}, {0, 1, 2, 3}]
+
+
+def test_devices_that_do_not_divide_the_rows_have_some_more(monkeypatch):
+    expected = tokens_of(Engine(POLICY, DATA, rows=4), seed=1)
+    monkeypatch.setattr(sampling_sharding, "even_rows", lambda _, rows: rows + 1)
+    assert tokens_of(Engine(POLICY, DATA, rows=3), seed=1) == expected
 
 
 def test_new_weights_take_over_between_blocks_and_say_so(client):
