@@ -12,6 +12,7 @@ import errno
 import logging
 import os
 import pathlib
+import select
 import signal
 import sys
 import types
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from optimrl_jax.jobs.checked_fields import did_you_mean, flatten, freeze
 from optimrl_jax.jobs.config_files import listing_command, load_values, rows_of
-from optimrl_jax.jobs.errors import UserError, exit_code
+from optimrl_jax.jobs.errors import EXIT_NO_READER, UserError, exit_code
 from optimrl_jax.jobs.field_texts import field_texts, set_field, takes_no_text
 from optimrl_jax.jobs.user_paths import writable_directory
 from optimrl_jax.settings import Settings
@@ -159,13 +160,27 @@ def _run_to_exit_code(run: Callable[[], object], *, name: str) -> int:
     try:
         with _mendable_errors_told():
             run()
+            sys.stdout.flush()
     except UserError as error:
         print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt as error:
         print("interrupted: start the same command again to go on", file=sys.stderr)
         return exit_code(error)
+    except BrokenPipeError:
+        if not _reader_has_gone():
+            raise
+        # What is still to be flushed has no reader either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_NO_READER
     return 0
+
+
+def _reader_has_gone() -> bool:
+    """Tell whether standard output is a pipe whose reader, such as `head`, has ended."""
+    poll = select.poll()
+    poll.register(sys.stdout, 0)
+    return bool(poll.poll(0))
 
 
 @contextlib.contextmanager

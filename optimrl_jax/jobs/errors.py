@@ -7,6 +7,8 @@ mistake of the user is reported in one line, `field = value: expected ...`; a fa
 EXIT_FAULT = 1
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
+# As of a program that SIGPIPE ends: whoever read standard output has had enough.
+EXIT_NO_READER = 141
 
 
 class UserError(ValueError):

@@ -13,7 +13,7 @@ import tomllib
 import pytest
 
 from optimrl_jax.jobs import command_line, scripts
-from optimrl_jax.jobs.errors import EXIT_INTERRUPTED, EXIT_USER_ERROR, UserError
+from optimrl_jax.jobs.errors import EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_USER_ERROR, UserError
 from optimrl_jax.jobs.field_texts import field_texts
 from optimrl_jax.settings import Settings
 from sandbox import server
@@ -117,6 +117,15 @@ def test_a_full_disk_or_memory_is_one_line_whoever_wraps_it(error, expected, cap
     (line,) = capsys.readouterr().err.splitlines()
     assert expected in line
     assert ("2 TiB" in line) == (expected == SMALLER)
+
+
+def test_a_reader_that_has_seen_enough_ends_a_job_without_a_word(capsys, tmp_path, monkeypatch):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        assert run(CONFIG, f"--workdir={tmp_path}", job=print) == EXIT_NO_READER
+    assert capsys.readouterr().err == ""
 
 
 def test_a_workdir_is_writable_unless_the_job_only_reads(capsys, tmp_path, monkeypatch):
