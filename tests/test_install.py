@@ -61,15 +61,24 @@ def test_one_version_stands_everywhere():
         assert optimrl_jax.__version__ in (source.ROOT / name).read_text(), name
 
 
-def test_a_command_without_its_library_names_the_extra(tmp_path):
-    (tmp_path / "flax.py").write_text("raise ModuleNotFoundError('No module named flax', name='flax')")
-    program = "from optimrl_jax.jobs import scripts; scripts.train()"
+@pytest.mark.parametrize(
+    ("program", "missing", "extra"),
+    [
+        ("scripts.train()", "flax", "learner"),
+        ("scripts.quickstart()", "ml_collections", "all"),
+        ("sys.exit(processes.run_job_process('beam_pipelines.build_dataset', []))", "apache_beam", "pipelines"),
+    ],
+)
+def test_a_command_without_its_library_names_the_extra(program, missing, extra, tmp_path):
+    (tmp_path / f"{missing}.py").write_text(f"raise ModuleNotFoundError('No module named {missing}', name='{missing}')")
+    program = f"import sys; from optimrl_jax.jobs import processes, scripts; {program}"
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{source.ROOT}"}
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
     )
     assert ended.returncode == 2
-    assert ended.stderr.splitlines()[-1].endswith("expected `pip install 'optimrl-jax[learner]'`")
+    assert ended.stderr.splitlines()[-1].endswith(f"expected `pip install 'optimrl-jax[{extra}]'`")
+    assert "Traceback" not in ended.stderr
 
 
 def test_the_quickstart_passes_over_finished_jobs_and_ends_with_the_code_of_the_first_that_fails(tmp_path, monkeypatch):

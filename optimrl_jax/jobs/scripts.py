@@ -5,8 +5,15 @@ import os
 import runpy
 import sys
 
-# The extra that a module's own libraries belong to, by the beginning of its name.
-EXTRAS = {"beam_pipelines": "pipelines", "sandbox": "sandbox", "optimrl_jax.simulate": "simulator"}
+# The extra that a module's own libraries belong to, by the beginning of its name; `learner` for the others.
+EXTRAS = {
+    "beam_pipelines": "pipelines",
+    "sandbox": "sandbox",
+    "optimrl_jax.simulate": "simulator",
+    # These two build their dataset themselves.
+    "optimrl_jax.quickstart": "all",
+    "optimrl_jax.study": "all",
+}
 
 
 def run_module(name: str) -> None:
