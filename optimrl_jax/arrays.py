@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -187,6 +188,11 @@ class AffineMap(typing.NamedTuple):
     def after(self, first: "AffineMap") -> "AffineMap":
         """Compose two maps: apply `first`, then this one."""
         return AffineMap(self.slope * first.slope, self.slope * first.offset_s + self.offset_s)
+
+
+def array_module(*values: object) -> typing.Any:
+    """Choose what computes on the values: `jax.numpy` where any of them is a JAX array or traced, NumPy otherwise."""
+    return jnp if any(isinstance(value, jax.Array) for value in values) else np
 
 
 def stream_key(seed: int, name: str, *numbers: int) -> jax.Array:

@@ -1,6 +1,7 @@
 """The 1,578 environments of the offline sweep, in the order in which every result of the simulator lists them."""
 
 import dataclasses
+import functools
 import itertools
 import typing
 
@@ -47,6 +48,7 @@ class Configuration:
         return environment.build(self.family, alpha=alpha, beta_s=beta_s, **fields)
 
 
+@functools.cache
 def configurations() -> tuple[Configuration, ...]:
     """List all points of all grids of Table 38: families in its order, the last field of a grid fastest."""
     return tuple(

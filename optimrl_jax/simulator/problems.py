@@ -1,8 +1,9 @@
 """Problems whose references stand in for a policy's programs, and what is computed once for each of them.
 
 First stage of the simulator: stored or synthetic (tests, seconds, statuses), stacked by padded shape -> durations
-sorted once a test, with everything that the families derive from the order. NumPy sorts here: XLA's sort on CPUs took
-twelve times as long.
+sorted once a test, with everything that the families derive from the order: filters and limits of every grid. NumPy
+works here: XLA's sort on CPUs took twelve times as long, and XLA compiled filters and percentiles for longer than NumPy
+needs for a thousand problems.
 """
 
 import typing
@@ -12,9 +13,11 @@ import numpy as np
 from jaxtyping import Bool
 
 from optimrl_jax.arrays import CAP_S, Array, References, Status, TestKind, Tests
-from optimrl_jax.environment.calibration import calibrated
-from optimrl_jax.environment.families import PERCENTS
+from optimrl_jax.environment.calibration import calibrated, percentile
+from optimrl_jax.environment.families import CHARACTERS, DURATIONS_S, PERCENTS
+from optimrl_jax.environment.filters import FILTERS
 from optimrl_jax.environment.leaderboard import mean_rank_order
+from optimrl_jax.environment.limits import SHORTEST_S
 from optimrl_jax.environment.padding import Record, pad_array, pad_tests
 
 # Synthetic durations: chosen for the quantiles that the paper reports (App. B.8, Table 21, and App. C.10): median
@@ -49,17 +52,17 @@ class PreparedProblems(typing.NamedTuple):
       tests: `[b, k]`.
       status: `[b, k, h]` values of `Status`.
       duration_s: `[b, k, h]` calibrated seconds.
-      ordered_s: `[b, k, h]` the same, sorted by reference.
       places: `[b, k, h]` how many references are strictly faster; 0 where unusable.
-      ranked_limit_s: `[b, percents, bounds, k]` seconds of ranked timeouts; nan where nothing is usable.
+      is_kept: bool`[b, f, k]`, the tests kept by every point of the three filter grids and, last, by no filter.
+      limit_s: `[b, l, k]` seconds of relative timeouts, then of ranked ones; nan where nothing is usable.
     """
 
     tests: Tests
     status: np.ndarray
     duration_s: np.ndarray
-    ordered_s: np.ndarray
     places: np.ndarray
-    ranked_limit_s: np.ndarray
+    is_kept: np.ndarray
+    limit_s: np.ndarray
 
 
 class StoredRecord(Record, typing.Protocol):
@@ -151,14 +154,32 @@ def prepare_problems(problems: Problems, *, alpha: float, beta_s: float) -> Prep
     order = np.argsort(duration_s, axis=-1)
     ordered_s = np.take_along_axis(duration_s, order, axis=-1)
     places = _places(ordered_s, order)
+    limits = np.concatenate([_relative_limits(ordered_s), _ranked_limits(ordered_s, order, places)], axis=1)
+    references = raw._replace(duration_s=duration_s)
     return PreparedProblems(
-        tests=problems.tests,
-        status=problems.status,
-        duration_s=duration_s,
-        ordered_s=ordered_s,
-        places=places,
-        ranked_limit_s=_ranked_limits(ordered_s, order, places),
+        problems.tests, problems.status, duration_s, places, _kept(problems.tests, references), limits
     )
+
+
+def _kept(tests: Tests, references: References) -> np.ndarray:
+    """Mark the tests kept by every point of the three filter grids and, last, by no filter: bool`[b, f, k]`."""
+    kept = [
+        FILTERS[name](tests, references, _column(grid), aggregate="mean")
+        for name, grid in (("absolute", DURATIONS_S), ("length", CHARACTERS), ("relative", PERCENTS), ("none", (0.0,)))
+    ]
+    return np.concatenate([one.reshape(-1, *tests.mask.shape) for one in kept]).swapaxes(0, 1)
+
+
+def _relative_limits(ordered_s: np.ndarray) -> np.ndarray:
+    """Compute the limits of relative timeouts, `[b, percents, k]` seconds; nan where nothing is usable."""
+    count = np.isfinite(ordered_s).sum(axis=-1)
+    limit_s = percentile(ordered_s[None], count[None], _column(PERCENTS))
+    return np.where(count > 0, np.maximum(np.float32(SHORTEST_S), limit_s), np.float32(np.nan)).swapaxes(0, 1)
+
+
+def _column(grid: tuple[float, ...]) -> np.ndarray:
+    """Lay the numbers of a grid along an axis of their own before problems and tests, float32`[f, 1, 1]`."""
+    return np.asarray(grid, np.float32)[:, None, None]
 
 
 def _places(ordered_s: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -174,7 +195,7 @@ def _places(ordered_s: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 
 def _ranked_limits(ordered_s: np.ndarray, order: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Compute lambda_ranked for every percent and both bounds (max, median), `[b, percents, 2, k]` seconds."""
+    """Compute lambda_ranked for every percent and, of each, both bounds (max, median), `[b, 2 percents, k]` seconds."""
     is_usable = np.isfinite(ordered_s)
     usable = np.empty_like(is_usable)
     np.put_along_axis(usable, order, is_usable, axis=-1)
@@ -185,7 +206,7 @@ def _ranked_limits(ordered_s: np.ndarray, order: np.ndarray, places: np.ndarray)
     for percent in PERCENTS:
         kept = np.maximum(1, np.ceil(percent * (tests_of > 0).sum(axis=-1) / 100 - 1e-4))
         limits.append(_max_and_median(ordered_s, is_usable & (position < kept[:, None, None].astype(np.int16))))
-    return np.stack(limits, axis=1)
+    return np.concatenate(limits, axis=1)
 
 
 def _max_and_median(ordered_s: np.ndarray, is_kept: np.ndarray) -> np.ndarray:

@@ -18,11 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from optimrl_jax.arrays import GATE_MARGIN, Array, References, Status, TestKind, Tests
+from optimrl_jax.arrays import GATE_MARGIN, Array, Status, TestKind
 from optimrl_jax.environment import families, leaderboard
-from optimrl_jax.environment.calibration import percentile
-from optimrl_jax.environment.filters import FILTERS
-from optimrl_jax.environment.limits import SHORTEST_S
 from optimrl_jax.simulator.configurations import configurations
 from optimrl_jax.simulator.problems import PreparedProblems, Problems, prepare_problems
 
@@ -170,24 +167,19 @@ def _judge_problem(problem: PreparedProblems, candidate_s: Array) -> tuple[Array
     is_late = functools.partial(_is_late, status, problem.duration_s)
     shared = (c, is_soiled, is_late)
 
-    kept = (pool & _filters(tests, References(problem.duration_s, problem.duration_s, usable))).astype(jnp.float32)
+    kept = (pool & problem.is_kept).astype(jnp.float32)
     late = jax.vmap(is_late)(_column(families.DURATIONS_S)).astype(jnp.float32)
     late_count = jnp.einsum("fk,lkh->flh", kept, late)
     strict = c & (kept @ is_soiled.astype(jnp.float32) == 0)
     filtered = strict[:, None, None] & _gate(late_count, kept.sum(axis=-1)[:, None, None])
 
-    count = usable.sum(axis=-1)
-    relative_s = jax.vmap(lambda percent: percentile(problem.ordered_s, count, percent))(_column(families.PERCENTS))
-    relative_s = jnp.where(count > 0, jnp.maximum(SHORTEST_S, relative_s), jnp.nan)
-    relative = jax.vmap(lambda limit_s: _gate_by_limit(limit_s, pool, *shared))(relative_s)
-    ranked_s = problem.ranked_limit_s.reshape(-1, pool.size)
-    ranked = jax.vmap(lambda limit_s: _gate_by_limit(limit_s, pool, *shared))(ranked_s)
+    limited = jax.vmap(lambda limit_s: _gate_by_limit(limit_s, pool, *shared))(problem.limit_s)
 
     strict = c & ~jnp.any(is_soiled & pool[:, None], axis=0)
     thresholds = _column(families.THRESHOLDS)[:, None] + GATE_MARGIN
     qp = _leaderboard_percentile(problem, candidate_s)
     post = [strict & (~usable.any() | (q <= thresholds)) for q in (_mean_percentile(problem), qp)]
-    columns = [block.reshape(-1, c.size) for block in (filtered, relative, ranked)]
+    columns = [block.reshape(-1, c.size) for block in (filtered, limited)]
     is_faulty = jnp.any((status == Status.FAULT) & tests.mask[:, None], axis=0)
     return _packed(jnp.concatenate([*columns, *post])), 1 - qp, usable.any(axis=0) & ~is_faulty
 
@@ -217,16 +209,6 @@ def _gate_by_limit(limit_s, pool, c, is_soiled, is_late) -> Array:
     used = (pool & ~jnp.isnan(limit_s))[:, None]
     strict = c & ~jnp.any(is_soiled & used, axis=0)
     return strict & _gate((is_late(limit_s) & used).sum(axis=0), used.sum())
-
-
-def _filters(tests: Tests, references: References) -> Array:
-    """Mark the tests kept by every point of the three filter grids and, last, by no filter: bool`[f, k]`."""
-    grids = (("absolute", families.DURATIONS_S), ("length", families.CHARACTERS), ("relative", families.PERCENTS))
-    kept = [
-        jax.vmap(lambda limit, keep=FILTERS[name]: keep(tests, references, limit, aggregate="mean"))(_column(grid))
-        for name, grid in grids
-    ]
-    return jnp.concatenate([*kept, jnp.ones_like(tests.mask)[None]])
 
 
 def _mean_percentile(problem: PreparedProblems) -> Array:
