@@ -21,6 +21,7 @@ from optimrl_jax.settings import EnvironmentSettings, RewardSettings, Settings
 
 # Compositions whose reward is decided by the first test that fails.
 GATED = ("collapsed", "two_gate")
+CORRECTNESS = "correctness_only"
 
 
 class Run(typing.Protocol):
@@ -179,10 +180,13 @@ class Rewarder:
 
 
 def can_stop_early(family: environment.Family, composition: str) -> bool:
-    """Tell whether the first failed test decides the reward: every executed test counts, and c_strict gates everything.
+    """Tell whether the first failed test decides the reward, so that programs that fail cost one test and not all.
 
-    Programs that fail then cost one test instead of all of them.
+    That is so where every executed test counts and c_strict gates everything, or where nothing but c is rewarded and no
+    other tests are executed.
     """
+    if composition == CORRECTNESS:
+        return family.kinds == family.correctness
     judges_every_test = family.filter == "none" and family.limit in ("none", "absolute")
     return judges_every_test and composition in rewards.COMPOSITIONS and composition.startswith(GATED)
 

@@ -5,13 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from optimrl_jax import settings
-from optimrl_jax.arrays import AffineMap
+from optimrl_jax import rewards, settings
+from optimrl_jax.arrays import AffineMap, Status, TestKind
+from optimrl_jax.environment.families import FAMILIES
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.execution import CandidateRun
 from tests.optimrl_jax import records
 
+SUCCESS, TIMEOUT, FAILURE, NOT_RUN = Status.SUCCESS, Status.TIMEOUT, Status.FAILURE, Status.NOT_RUN
 RECORDS = [records.record(name=name) for name in ("double", "triple")]
 # References take 10 to 40 ms: between the first and the second, and slower than all.
 RUNS = [CandidateRun(np.zeros(5, np.int8), np.full(5, seconds, np.float32)) for seconds in (0.015, 0.05)]
@@ -73,3 +75,35 @@ def test_a_drifted_service_is_judged_against_references_as_they_read_there():
     there, here, _ = graded(0, [drifted, before, RUNS[1]], stream=0, batch=0).reward
     assert there == pytest.approx(here)
     assert len({*graded(0, [drifted, RUNS[1]], stream=0, batch=0).reward.tolist()}) == 2
+
+
+def stopped(runs, kinds, executed):
+    """What the sandbox leaves of runs that end at their first failure; a slow optimization test is none."""
+    rows = []
+    for run in runs:
+        status = np.where(np.isin(kinds, list(executed)), run.status, NOT_RUN)
+        fails = (status == FAILURE) | ((status == TIMEOUT) & (kinds != TestKind.OPTIMIZATION))
+        after = np.cumsum(fails) - fails > 0
+        rows.append(CandidateRun(np.where(after, NOT_RUN, status).astype(np.int8), run.duration_s))
+    return rows
+
+
+@pytest.mark.parametrize("composition", rewards.COMPOSITIONS)
+def test_what_stops_early_earns_what_it_would_have_earned(composition):
+    generator = np.random.default_rng(7)
+    status = generator.choice([SUCCESS, TIMEOUT, FAILURE], p=[0.7, 0.15, 0.15], size=(64, 5)).astype(np.int8)
+    durations_s = generator.uniform(0.005, 0.05, size=(64, 5)).astype(np.float32)
+    runs = [CandidateRun(*row) for row in zip(status, durations_s, strict=True)]
+    stopping = []
+    for name in FAMILIES:
+        found = judge(reward={"composition": composition}, family=name)
+        if found.stops_early:
+            stopping.append(name)
+            whole = found(0, runs, stream=0, batch=0)
+            short = found(0, stopped(runs, RECORDS[0].test_kind, found.kinds), stream=0, batch=0)
+            assert short.reward.tolist() == whole.reward.tolist(), name
+            assert short.is_correct.tolist() == whole.is_correct.tolist(), name
+    gated = {"rlvr", "mc", "mc_tloc", "mc_mo", "absolute_timeout", "qar_ranked", "qp_ranked"}
+    expected = {"correctness_only": {"rlvr", "mc", "mc_tloc"}}
+    is_gated = composition.startswith(("collapsed", "two_gate"))
+    assert set(stopping) == expected.get(composition, gated if is_gated else set())
