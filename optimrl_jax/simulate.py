@@ -1,7 +1,7 @@
 """Edge: the simulator job. Sweeps all 1,578 environments over stored or synthetic durations, without any training.
 
-`python -m optimrl_jax.simulate --config=configs/simulator.py --workdir=runs/simulator`; the rows `uncertainty` and
-`noise` of that file are the studies of uncertain seconds (`simulator.studies`).
+`python -m optimrl_jax.simulate --config=configs/simulator.py --workdir=runs/simulator`; the rows `uncertainty`,
+`recorded` and `noise` of that file are the studies of uncertain seconds (`simulator.studies`).
 """
 
 import dataclasses
@@ -208,6 +208,7 @@ def _summarize(workdir, settings, result, matrix, *, groups, wall_s) -> None:
 STUDIES = {
     "environments": sweep_environments,
     "uncertainty": studies.study_uncertainty,
+    "recorded": studies.study_recorded,
     "noise": studies.study_noise,
 }
 

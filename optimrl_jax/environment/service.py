@@ -92,6 +92,7 @@ SERVICE_STATES: dict[str, ServiceState] = {
     "slow_15": ServiceState(slowdown=1.15),
     "slow_50": ServiceState(slowdown=1.5),
     "noisy_10": ServiceState(scale_std=0.1),
+    "noisy_30": ServiceState(scale_std=0.3),
     "noisy_short_tests": ServiceState(short_std_s=0.02),
     "faults_discarded": ServiceState(fault_share=0.005, fallback="discard"),
     "faults_recovered": ServiceState(fault_share=0.005),

@@ -72,19 +72,32 @@ class UncertaintySettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class RecordedSettings:
+    """The study of a training run's rollouts on clocks of known noise."""
+
+    run: str = setting("", "workdir of a GRPO run that kept its rollouts and whose dataset is there")
+    noises: tuple[float, ...] = setting((0.03, 0.1, 0.3, 0.6), "standard deviations of a single run", SHARES)
+    groups: int = setting(160, "groups of rollouts, spread over the run", POSITIVE)
+    draws: int = setting(4, "measurements of each rollout on each clock", POSITIVE)
+    redraws: int = setting(32, "redrawn measurements of each", (lambda v: v > 1, "at least 2"))
+
+
+@dataclasses.dataclass(frozen=True)
 class SimulatorSettings:
     """All settings of the simulator's job."""
 
     study: str = setting(
         "environments",
-        "what to simulate: all environments, rewards under an uncertain clock, or which metric noise spares (App. A)",
-        one_of("environments", "uncertainty", "noise"),
+        "what to simulate: all environments, rewards under an uncertain clock, the same on the rollouts of a run, or "
+        "which metric noise spares (App. A)",
+        one_of("environments", "uncertainty", "recorded", "noise"),
     )
     seed: int = setting(0, "the one seed of problems and schedule", SEED)
     problems: ProblemSettings = section(ProblemSettings)
     schedule: ScheduleSettings = section(ScheduleSettings)
     degenerate: DegenerateSettings = section(DegenerateSettings)
     uncertainty: UncertaintySettings = section(UncertaintySettings)
+    recorded: RecordedSettings = section(RecordedSettings)
     trials: int = setting(2000, "pairs at each point of the noise study", POSITIVE)
     training_runs: tuple[tuple[str, str], ...] = setting(
         (),

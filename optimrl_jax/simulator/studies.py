@@ -1,7 +1,7 @@
 """Edge: the studies beside the sweep: rewards under an uncertain clock, and the noise study of the paper's App. A.
 
-`python -m optimrl_jax.simulate --config=configs/simulator.py:uncertainty --workdir=W`, and `:noise`. Each writes its
-tables (Parquet), figures (PNG) and `summary.json`.
+`python -m optimrl_jax.simulate --config=configs/simulator.py:uncertainty --workdir=W`, `:recorded` (the rollouts of a
+training run) and `:noise`. Each writes its tables (Parquet), figures (PNG) and `summary.json`.
 """
 
 import dataclasses
@@ -17,10 +17,14 @@ import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from optimrl_jax.analysis.timing import service_states
+from optimrl_jax.data.dataset import load_records
 from optimrl_jax.jobs import files
 from optimrl_jax.jobs.checked_fields import thaw
+from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.jobs.progress import JobProgress
-from optimrl_jax.simulator import noise_plots, report, uncertainty, uncertainty_plots
+from optimrl_jax.rollout import journal
+from optimrl_jax.simulator import noise_plots, recorded, report, uncertainty, uncertainty_plots
 from optimrl_jax.simulator.settings import SimulatorSettings
 
 DPI = 130
@@ -66,6 +70,68 @@ def study_uncertainty(workdir: pathlib.Path, settings: SimulatorSettings) -> Non
     rows = [dataclasses.asdict(effect) for effect in effects if effect.signal == "gate" and effect.gap == gap]
     reliable = [one._asdict() for one in found]
     _summarize(workdir, settings, {"gates": rows, "reliability": reliable}, started_s=started_s)
+
+
+def study_recorded(workdir: pathlib.Path, settings: SimulatorSettings) -> None:
+    """Write what the trainer's rewards make of a run's rollouts on clocks of known noise.
+
+    Args:
+      workdir: an existing directory.
+      settings: `recorded`.
+
+    Raises:
+      UserError: for a run that kept no rollouts, or whose dataset is not there.
+    """
+    started_s = time.monotonic()
+    chosen = settings.recorded
+    run = pathlib.Path(chosen.run)
+    rows = journal.read_rollouts(run / journal.FOLDER) if chosen.run else []
+    if not rows:
+        raise UserError(f"recorded.run = {chosen.run!r}: expected the workdir of a GRPO run that kept its rollouts")
+    of_run = service_states.read_settings(run)
+    records = load_records(of_run.data.directory, of_run.data.train_split)
+    groups = service_states.stored_groups(rows, records, most=chosen.groups)
+    if not groups:
+        raise UserError(f"recorded.run = {chosen.run!r}: expected rollouts of the problems in {of_run.data.directory}")
+    with JobProgress("clock", len(chosen.noises) * len(recorded.KNOWLEDGE) * len(recorded.WAYS)) as progress:
+        effects = recorded.study(
+            groups,
+            records,
+            of_run,
+            noises=chosen.noises,
+            draws=chosen.draws,
+            redraws=chosen.redraws,
+            on_point=lambda done: progress.advance_to(done),
+        )
+    _write_rows(workdir / "recorded.parquet", [_flat(effect) for effect in effects])
+    rollouts = sum(len(group) for group in groups)
+    figure = uncertainty_plots.recorded_figure(effects, groups=len(groups), rollouts=rollouts, draws=chosen.draws)
+    _write_figures(workdir, {"recorded": figure})
+    report.print_tables(_recorded_table(effects))
+    found = {"recorded": [_flat(effect) for effect in effects], "groups": len(groups), "rollouts": rollouts}
+    _summarize(workdir, settings, found, started_s=started_s)
+
+
+def _flat(effect: recorded.RecordedEffect) -> dict[str, typing.Any]:
+    """Lay out an effect as a row: an interval as its value, `_low` and `_high`."""
+    row: dict[str, typing.Any] = {}
+    for name, value in vars(effect).items():
+        is_interval = isinstance(value, recorded.Interval)
+        row |= (
+            {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high} if is_interval else {name: value}
+        )
+    return row
+
+
+def _recorded_table(effects: Sequence[recorded.RecordedEffect]) -> Table:
+    table = Table(title="rollouts of a run on clocks of known noise; 95 % over problems")
+    for name in ("knowledge", "noise", "way", *recorded.MEASURES):
+        table.add_column(name, justify="left" if name in ("knowledge", "way") else "right")
+    for one in effects:
+        found = (getattr(one, name) for name in recorded.MEASURES)
+        cells = (f"{each.value:+.2f} [{each.low:+.2f}, {each.high:+.2f}]" for each in found)
+        table.add_row(one.knowledge, f"{one.noise:.0%}", one.way, *cells)
+    return table
 
 
 def study_noise(workdir: pathlib.Path, settings: SimulatorSettings) -> None:

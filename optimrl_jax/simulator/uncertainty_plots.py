@@ -6,6 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from optimrl_jax.evaluation import style
+from optimrl_jax.simulator.recorded import KNOWLEDGE, RecordedEffect
+from optimrl_jax.simulator.recorded import WAYS as RECORDED_WAYS
 from optimrl_jax.simulator.uncertainty import KINDS, WAYS, Effect, Reliability
 
 LABELS = {
@@ -106,6 +108,46 @@ def reliability_figure(found: Sequence[Reliability], *, groups: int) -> Figure:
     axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
     axes.set(xlabel="true reliability of a group", ylabel="estimated from stored deviations")
     style.show_legend(axes)
+    return figure
+
+
+RECORDED_LABELS = {
+    "plain": "seconds at face value",
+    "redrawn": "redrawn (noise_draws)",
+    "weighed": "groups weighed (reliability_draws)",
+    "dropped": "noisy tests dropped (most_noise)",
+}
+
+
+def recorded_figure(effects: Sequence[RecordedEffect], *, groups: int, rollouts: int, draws: int) -> Figure:
+    """Draw how well updates point where they should, and whose signs they keep, over the noise of the clock.
+
+    Args:
+      effects: of the study.
+      groups: of the run that were rewarded, for the caption.
+      rollouts: in them.
+      draws: measurements of each.
+    """
+    caption = f"{rollouts:,} rollouts in {groups} groups, {draws} measurements each; bars: 95 % over problems"
+    figure = style.new_figure(9.5, 6.0, caption=caption)
+    panels = figure.subplots(2, len(KNOWLEDGE), sharex=True, sharey="row")
+    noises = sorted({effect.noise for effect in effects})
+    for column, knowledge in zip(panels.T, KNOWLEDGE, strict=True):
+        for index, way in enumerate(RECORDED_WAYS):
+            chosen = sorted((e for e in effects if (e.knowledge, e.way) == (knowledge, way)), key=lambda e: e.noise)
+            # Side by side, so that bars do not hide one another.
+            x = 100 * np.array([e.noise for e in chosen]) * 1.04 ** (index - 1.5)
+            look = {"color": style.colour(index), "marker": style.marker(index), "markersize": 4, "capsize": 2}
+            for axes, name, factor in zip(column, ("cosine", "wrong_sign"), (1, 100), strict=True):
+                mean, low, high = factor * np.array([getattr(e, name) for e in chosen]).T
+                axes.errorbar(x, mean, style.whiskers(mean, low, high), label=RECORDED_LABELS[way], **look)
+        column[0].set(title=knowledge, xscale="log")
+        column[1].set_xlabel("noise of a run, %")
+        column[1].set_xticks([100 * one for one in noises], [f"{100 * one:g}" for one in noises])
+        column[1].minorticks_off()
+    panels[0, 0].set_ylabel("cosine with the update of a perfect clock")
+    panels[1, 0].set_ylabel("advantages of another sign, %")
+    style.show_legend(panels[0, -1])
     return figure
 
 

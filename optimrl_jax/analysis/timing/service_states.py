@@ -103,7 +103,7 @@ def replay_rollouts(
       A row for each state; empty where no group of two valid rollouts is of these problems.
     """
     place_of = {record.id: index for index, record in enumerate(records)}
-    groups = _groups(rows, records, place_of)
+    groups = stored_groups(rows, records, most=MOST_GROUPS)
     if not groups:
         return []
     rewarder = Rewarder(records, settings)
@@ -172,19 +172,27 @@ def read_settings(run: pathlib.Path) -> Settings:
     return freeze(Settings, nested)
 
 
-def _groups(
-    rows: Sequence[Mapping[str, typing.Any]], records: Sequence[ProblemRecord], place_of: Mapping[str, int]
+def stored_groups(
+    rows: Sequence[Mapping[str, typing.Any]], records: Sequence[ProblemRecord], *, most: int
 ) -> list[list[Mapping[str, typing.Any]]]:
-    """Gather whole groups of rollouts of known problems, at most `MOST_GROUPS`, spread over the run."""
+    """Gather the groups of rollouts of known problems, spread over the run.
+
+    Args:
+      rows: rollouts of a journal (`journal.read_rollouts`).
+      records: the problems; rollouts of others, and those that a fault left without a reward, are left out.
+      most: groups to return.
+
+    Returns:
+      Groups of at least two rollouts, in the order of the run.
+    """
+    place_of = {record.id: index for index, record in enumerate(records)}
     by_key: dict[tuple[int, int], list[Mapping[str, typing.Any]]] = {}
     for row in rows:
         index = place_of.get(row["problem"])
         if row["is_valid"] and index is not None and len(row["status"]) == len(records[index].test_kind):
             by_key.setdefault((row["batch"], row["place"]), []).append(row)
     whole = [group for group in by_key.values() if len(group) > 1]
-    return (
-        [whole[place] for place in np.unique(np.linspace(0, len(whole) - 1, MOST_GROUPS).astype(int))] if whole else []
-    )
+    return [whole[place] for place in np.unique(np.linspace(0, len(whole) - 1, most).astype(int))] if whole else []
 
 
 def _update_cosine(

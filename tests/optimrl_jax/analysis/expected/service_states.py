@@ -38,6 +38,7 @@ STATES = {
     "slow_15": State(factor=1.15),
     "slow_50": State(factor=1.5),
     "noisy_10": State(sigma=0.1),
+    "noisy_30": State(sigma=0.3),
     "noisy_short_tests": State(short_s=0.02),
     "faults_discarded": State(lost=0.005, settle="discard"),
     "faults_recovered": State(lost=0.005),
