@@ -88,16 +88,19 @@ class DockerChannel:
         """
         self._buffer = bytearray()
         self._complaint = ""
-        client = where.connect()
+        # Held until the end: what it has open would otherwise be closed whenever Python next collects cycles.
+        self._client = where.connect()
         try:
-            self.container = client.containers.get(_create(where, client, cpu, uid, image, isolation))
+            self.container = self._client.containers.get(_create(where, self._client, cpu, uid, image, isolation))
             stream = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
             self._stream = self.container.attach_socket(params=stream)
             self._socket = typing.cast(socket.socket, getattr(self._stream, "_sock", self._stream))
             self.container.start()
         except docker.errors.DockerException as error:
+            self._client.close()
             raise DockerUnavailable(f"the container did not start: {in_short(error)}") from error
         except OSError as error:
+            self._client.close()
             raise DockerUnavailable(NO_ENGINE.format(error)) from error
 
     def send(self, message: bytes) -> None:
@@ -148,6 +151,8 @@ class DockerChannel:
         except (docker.errors.DockerException, OSError):
             # Gone already, being removed, or the engine is away: it ends with its standard input, which is closed now.
             return
+        finally:
+            self._client.close()
 
 
 def _create(where: Engine, client: docker.DockerClient, cpu: int | None, uid: int, image: str, isolation: str) -> str:

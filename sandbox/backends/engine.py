@@ -1,6 +1,7 @@
 """Edge: the container engine (Docker, Podman): which one, what it is, and whether it has the sandbox's image."""
 
 import atexit
+import contextlib
 import functools
 import os
 import pathlib
@@ -46,15 +47,19 @@ class Engine:
         self.settings = settings or EngineSettings()
         try:
             # One question, because Podman takes seconds to answer it, and so would each new connection.
-            about = engine(self.settings, version=docker.constants.DEFAULT_DOCKER_API_VERSION).api.version(False)
+            with contextlib.closing(
+                engine(self.settings, version=docker.constants.DEFAULT_DOCKER_API_VERSION)
+            ) as asked:
+                about = asked.api.version(False)
             self._version = str(about["ApiVersion"])
-            self.said: dict[str, typing.Any] = self.connect().info() | {"Components": about.get("Components")}
+            with contextlib.closing(self.connect()) as asked:
+                self.said: dict[str, typing.Any] = asked.info() | {"Components": about.get("Components")}
         except (docker.errors.DockerException, OSError) as error:
             raise DockerUnavailable(NO_ENGINE.format(error)) from None
         require_offered(self.settings, self.said)
 
     def connect(self) -> docker.DockerClient:
-        """Connect once more: connections are not for several threads.
+        """Connect once more: connections are not for several threads. Whoever asked closes it.
 
         Raises:
           DockerUnavailable: it does not answer any more.
@@ -129,7 +134,8 @@ def require_image(image: str = IMAGE, settings: EngineSettings | None = None) ->
       DockerUnavailable: the image is missing or no engine answers; the message says how to build or start it.
     """
     try:
-        return str(engine(settings).images.get(image).id)
+        with contextlib.closing(engine(settings)) as asked:
+            return str(asked.images.get(image).id)
     except docker.errors.ImageNotFound:
         raise DockerUnavailable(f"image {image} is missing: build it with `make sandbox-image`") from None
 
