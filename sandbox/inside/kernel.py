@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import struct
 import sys
 
 from sandbox.inside import clocks
@@ -18,10 +19,16 @@ READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 REMOUNT, BIND, RECURSIVE, PRIVATE = 32, 4096, 16384, 1 << 18
 DETACH = 2
 PR_SET_CHILD_SUBREAPER = 36
+PR_SET_DUMPABLE = 4
+PR_SET_MM, PR_SET_MM_MAP = 35, 14
 ADDR_NO_RANDOMIZE = 0x0040000
 # Heeded by the dynamic linker.
 BIND_NOW = "LD_BIND_NOW"
+# prctl_mm_map of the kernel: where code, data, heap, stack, arguments and environment begin and end, then an auxiliary
+# vector and a descriptor of a binary, of which we give none.
+_MAP = struct.Struct("=12QIi")
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.sbrk.restype = ctypes.c_void_p
 _PAUSE = ctypes.cast(_LIBC.pause, ctypes.c_void_p)
 
 
@@ -107,6 +114,14 @@ def adopt_orphans() -> None:
     _LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def show_self() -> None:
+    """Let this process read about itself (`/proc/self/fd`, `/proc/self/environ`) what a freshly executed one could.
+
+    Whoever gives up root may not, until it executes a binary or asks for it here.
+    """
+    _LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+
+
 def fix_layout() -> bool:
     """Ask for addresses that are not random in whatever is executed next.
 
@@ -136,5 +151,27 @@ def restart(arguments: list[str]) -> None:
 
 
 def forget_restart() -> None:
-    """Remove from the environment, which programs inherit, what `restart` has put there."""
-    os.environ.pop(BIND_NOW, None)
+    """Remove from the environment, which programs inherit, what `restart` has put there.
+
+    It was put last, so that what the kernel shows of it (`/proc/self/environ`) can end before it. A kernel that does
+    not move that end, such as one without checkpoints, goes on showing it; no program is told otherwise.
+    """
+    added = f"{BIND_NOW}={os.environ.pop(BIND_NOW, '')}\0".encode()
+    shown = clocks.said("/proc/self/environ")
+    if shown.endswith(b"\0" + added):
+        _show_environment(len(shown) - len(added))
+
+
+def _show_environment(size: int) -> None:
+    """Let the kernel show `size` bytes of this process's environment, from its beginning; a refusal is ignored."""
+    stat = clocks.said("/proc/self/stat").rpartition(b")")[2].split()
+
+    def field(number: int) -> int:
+        # As `man proc` counts them; the first that is left is the third.
+        return int(stat[number - 3])
+
+    heap_end = _LIBC.sbrk(ctypes.c_long(0))
+    code, data, heap, stack = (field(26), field(27)), (field(45), field(46)), (field(47), heap_end), field(28)
+    arguments, environment = (field(48), field(49)), (field(50), field(50) + size)
+    places = _MAP.pack(*code, *data, *heap, stack, *arguments, *environment, 0, 0, -1)
+    _LIBC.prctl(PR_SET_MM, PR_SET_MM_MAP, ctypes.c_char_p(places), ctypes.c_ulong(len(places)), ctypes.c_ulong(0))
