@@ -16,7 +16,7 @@ from typing import Protocol
 from sandbox import protocol, runner
 from sandbox.backends.grouping import HELD_BYTES, bytes_of, file_of, groups_of
 from sandbox.inside import containment, held, languages
-from sandbox.timing import conventions, interactive, restlessness
+from sandbox.timing import conventions, estimate, interactive, restlessness
 
 # How long a runner may take beyond the longest possible run before it counts as lost.
 GRACE_S = 30.0
@@ -68,6 +68,7 @@ class SandboxWorker:
       name: how results and messages call this worker.
       run_count: runs answered by the current runner.
       history: probes of its core over the last minute.
+      spreads: how far runs of one test lay apart in its last requests.
       is_layout_fixed: whether programs run at addresses that are not randomised.
       input_parts: reads a stored input in parts, at least one; None where there are no such inputs.
       conditions: how the runner isolates runs and accounts for processor time; empty before the first program.
@@ -95,6 +96,7 @@ class SandboxWorker:
         self._interactor: protocol.JudgeProgram | None = None
         self.run_count = 0
         self.history = restlessness.SpeedHistory()
+        self.spreads = estimate.Spreads()
         self._waits = collections.deque[tuple[float, float]](maxlen=RECENT_RUNS)
         self.is_layout_fixed = False
         self.conditions: dict[str, str] = {}

@@ -13,6 +13,7 @@ COUNTERS = {
     "unsettled": "Requests that the sandbox could not settle.",
     "refused": "Requests refused because the queue was full.",
     "cancelled": "Requests dropped because nobody waited for them any more.",
+    "moved": "Requests that went to another worker because they met a slow core.",
     "lost_workers": "Workers lost in the middle of a request.",
     "recycled_workers": "Workers replaced after their number of runs.",
     "quarantined_workers": "Times a worker was set aside.",

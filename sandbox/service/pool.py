@@ -76,7 +76,8 @@ class Pool:
     Attributes:
       workers: the workers.
       measured_under: what every answer names as having measured it.
-      counts: events since the start: `requests`, `runs`, `unsettled`, `refused`, `cancelled`, `lost_workers`,
+      counts: events since the start: `requests`, `runs`, `unsettled`, `refused`, `cancelled`, `moved` (requests that
+        went to another worker after their first runs, since those met a slow core), `lost_workers`,
         `recycled_workers` and `quarantined_workers`; `queued` is the number of requests that wait or run now.
       windows: the same requests in windows.
       input_files: inputs that were uploaded as files.
@@ -237,12 +238,19 @@ class Pool:
 
     def _answer(self, request: RunRequest, suite: Suite, job: _Job) -> RunResult:
         reason, name, attempt, waited_s, pause_s = "", "", 0, 0.0, FIRST_PAUSE_S
+        begun: measurement.Begun | None = None
         while attempt < ATTEMPTS:
             worker = self._idle.get()
             is_lost, name = False, worker.name
             try:
                 self._take(job, worker)
-                results = measurement.measure(worker, request, suite)
+                if begun is None:
+                    begun = measurement.begin(worker, request, suite)
+                    if begun.met_spell and not self._idle.empty():
+                        # Slow spells of a shared host often hold one core alone: the rest runs on another.
+                        self._count(moved=1)
+                        continue
+                results = measurement.finish(worker, request, suite, begun=begun)
             except WorkerAbsent as absent:
                 reason = str(absent)
                 if waited_s >= PATIENCE_S or self._is_closing.is_set():
@@ -250,7 +258,7 @@ class Pool:
             except WorkerLost as lost:
                 if job.is_cancelled:
                     raise RunAbandoned(str(lost)) from lost
-                is_lost, reason = True, str(lost)
+                is_lost, reason, begun = True, str(lost), None
                 attempt += 1
                 self._count(lost_workers=1)
                 _LOG.warning("%s (attempt %d of %d)", lost, attempt, ATTEMPTS)

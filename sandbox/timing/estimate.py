@@ -7,7 +7,6 @@ smallest of the runs that this asks for, 2.4 on average, comes back within 1 % w
 
 import dataclasses
 import math
-import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,14 +19,21 @@ AGREEMENT_S = 50e-6
 NEAR = 3.0
 # No test takes more than this many times its share of the request's executions.
 MOST_SHARES = 3
-# Spread between floors of requests, beyond what one request can see of it: without and with random addresses.
-FLOOR_SHARE = 0.007
+# What requests cannot see of each other in the spread of their own runs: without and with random addresses.
+FLOOR_SHARE = 0.001
 RANDOM_LAYOUT_SHARE = 0.013
 FLOOR_S = 20e-6
-# How many runs the spread over the whole request weighs in the spread of one test, and the most a test adds to it;
-# where no test ran twice, that most is the spread: one run says nothing about its own.
+# How much farther apart the floors of requests lie than runs above one floor would tell, if they lay there by chance
+# alone: measured over kinds of programs, on calm and on restless hosts, it is between 1 and 4 for most.
+FLOORS_APART = 3.0
+# How many runs the spread over the whole request weighs in the spread of one test, as how many tests the requests
+# before it on the same worker count beside its own, as they fade, and what stands for them while little is known.
 PRIOR_RUNS = 4
-MOST_SPREAD_SHARE = 0.05
+PAST_TESTS, FADING = 8.0, 0.9
+UNKNOWN_TESTS, UNKNOWN_SHARE = 2.0, 0.007
+# The most a test adds to the spread of others. Where no test ran twice, SINGLE_SHARE is the deviation: one run says
+# nothing about its own.
+MOST_SPREAD_SHARE, SINGLE_SHARE = 0.3, 0.05
 
 
 class Timing(NamedTuple):
@@ -46,6 +52,35 @@ class Timing(NamedTuple):
     probe_s: float
     instructions: int | None = None
     at_s: float = 0.0
+
+
+class Spreads(NamedTuple):
+    """How far runs of one test lay above their floor in the last requests of a worker; older ones count less.
+
+    Attributes:
+      tests: how many tests that ran more than once say so.
+      sum: the sum of their spreads, each a share of the test's seconds.
+    """
+
+    tests: float = 0.0
+    sum: float = 0.0
+
+    def after(self, timings: Mapping[int, Sequence[Timing]]) -> "Spreads":
+        """Return them with one more request, of which `timings` are the successful runs by test."""
+        now = spreads_of(timings)
+        return Spreads(FADING * self.tests + now.tests, FADING * self.sum + now.sum) if now.tests else self
+
+    def joined(self, request: "Spreads") -> float:
+        """Return the mean spread of a request and, with a bounded weight, of those before it and of the unknown."""
+        tests = self.tests + UNKNOWN_TESTS
+        mean, weight = (self.sum + UNKNOWN_TESTS * UNKNOWN_SHARE) / tests, min(PAST_TESTS, tests)
+        return (request.sum + weight * mean) / (request.tests + weight)
+
+
+def spreads_of(timings: Mapping[int, Sequence[Timing]]) -> Spreads:
+    """Sum up the spreads of one request; (0, 0) where no test ran twice."""
+    shares = [_spread_share(runs) for runs in timings.values() if len(runs) > 1]
+    return Spreads(float(len(shares)), math.fsum(shares))
 
 
 def tests_to_repeat(
@@ -83,29 +118,31 @@ def estimated(
     timings: Mapping[int, Sequence[Timing]],
     *,
     history: restlessness.SpeedHistory,
+    past: Spreads | None = None,
     floor_share: float = FLOOR_SHARE,
 ) -> tuple[TestResult, ...]:
     """Replace the seconds of timed tests by their estimate and its standard deviation.
 
     Three things make another measurement differ from this one. Few runs say little about a spread: where runs lie above
     a floor as if by chance alone, the distance of the two smallest of n is on average 1 / (n - 1) of the spread, and
-    the smallest varies by 1 / n of it; each test's spread is drawn towards that of the whole request, as if it had been
-    seen in PRIOR_RUNS more runs. Floors differ from request to request. And the host has slow spells, which this
-    request met or did not meet as another one may not or may: see `restlessness`.
+    the smallest varies by 1 / n of it; each test's spread is drawn towards that of the whole request and of the ones
+    before it, as if it had been seen in PRIOR_RUNS more runs. Floors differ from request to request, the more the
+    farther apart runs lie above one: what differs between programs and between hosts is learned from that, and little
+    is taken for granted. And the host has slow spells, which this request met or did not meet as another one may not or
+    may: see `restlessness`.
 
     Args:
       results: one result for each test.
       timings: successful runs by test; results of other tests stay as they are.
       history: probes of the core before and during the request; empty without probes.
-      floor_share: spread between floors of requests, as a share of the seconds.
+      past: spreads of the worker's earlier requests; None where there were none.
+      floor_share: spread between floors of requests that runs of one cannot show, as a share of the seconds.
 
     Returns:
       Results in the same order.
     """
-    spreads = {test: _spread_share(runs) for test, runs in timings.items() if len(runs) > 1}
-    pooled = MOST_SPREAD_SHARE
-    if spreads:
-        pooled = statistics.fmean(min(spread, MOST_SPREAD_SHARE) for spread in spreads.values())
+    request = spreads_of(timings)
+    pooled = (past or Spreads()).joined(request)
     restless = _restless_share(timings, history)
     estimates = []
     for result in results:
@@ -114,21 +151,27 @@ def estimated(
             continue
         runs = timings[result.test]
         smallest_s = _smallest_s(runs)
-        weight = len(runs) - 1
-        spread = (PRIOR_RUNS * pooled + weight * spreads.get(result.test, 0.0)) / (PRIOR_RUNS + weight)
-        shares = (floor_share, spread / len(runs), restless)
+        own = _deviation_share(runs, pooled=pooled) if request.tests else SINGLE_SHARE
+        share = math.hypot(floor_share, own, restless)
         estimates.append(
             dataclasses.replace(
                 result,
                 wall_s=smallest_s,
                 cpu_s=min(run.cpu_s for run in runs),
                 instructions=min((run.instructions for run in runs if run.instructions is not None), default=None),
-                wall_std_s=math.hypot(FLOOR_S, smallest_s * math.hypot(*shares)),
+                wall_std_s=math.hypot(FLOOR_S, smallest_s * share),
                 runs=len(runs),
                 endings={str(result.verdict): len(runs)},
             )
         )
     return tuple(estimates)
+
+
+def _deviation_share(runs: Sequence[Timing], *, pooled: float) -> float:
+    """Return how far the smallest of a test's runs would lie from that of another request, as a share of it."""
+    weight = len(runs) - 1
+    own = _spread_share(runs) if weight else 0.0
+    return FLOORS_APART * (PRIOR_RUNS * pooled + weight * own) / (PRIOR_RUNS + weight) / len(runs)
 
 
 def _restless_share(timings: Mapping[int, Sequence[Timing]], history: restlessness.SpeedHistory) -> float:
@@ -166,4 +209,5 @@ def _gap_s(runs: Sequence[Timing]) -> float:
 
 
 def _spread_share(runs: Sequence[Timing]) -> float:
-    return (len(runs) - 1) * _gap_s(runs) / max(_smallest_s(runs), AGREEMENT_S)
+    share = (len(runs) - 1) * _gap_s(runs) / max(_smallest_s(runs), AGREEMENT_S)
+    return min(share, MOST_SPREAD_SHARE)

@@ -11,7 +11,7 @@ little for a slow spell to end, and runs within one settle nothing.
 import dataclasses
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sandbox import protocol
 from sandbox.protocol import RunRequest, Suite, TestResult, Verdict
@@ -38,11 +38,13 @@ class ProgramExecutor(Protocol):
     Attributes:
       name: name of the worker in results.
       history: probes of its core over the last minute.
+      spreads: how far runs of one test lay apart in its last requests; `measure` keeps it.
       is_layout_fixed: whether programs run without address randomization.
     """
 
     name: str
     history: restlessness.SpeedHistory
+    spreads: estimate.Spreads
     is_layout_fixed: bool
 
     def compile(self, program: str, *, language: str, files: Mapping[str, str] | None = None) -> str | None: ...
@@ -61,8 +63,27 @@ class ProgramExecutor(Protocol):
     def judge(self, judge: protocol.JudgeProgram, *, input_text: str, output: str, answer: str) -> Report: ...
 
 
+class Begun(NamedTuple):
+    """A request of which every test ran once, as far as it was to.
+
+    Attributes:
+      results: one for each test that was reached, with the seconds of its one run.
+      timings: the successful runs by test.
+      met_spell: whether most runs met a core so slow that another core, or another moment, would serve better.
+    """
+
+    results: tuple[TestResult, ...]
+    timings: Mapping[int, Sequence[Timing]]
+    met_spell: bool
+
+
 def measure(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> tuple[TestResult, ...]:
-    """Run one request on one worker.
+    """Run one request on one worker: `begin`, then `finish`."""
+    return finish(worker, request, suite, begun=begin(worker, request, suite))
+
+
+def begin(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> Begun:
+    """Run each test of a request once.
 
     Args:
       worker: runs the program.
@@ -77,19 +98,52 @@ def measure(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> tuple
       WorkerLost, WorkerAbsent: from `worker`, where no verdict about the program is possible.
     """
     tests = range(len(suite.inputs)) if request.tests is None else request.tests
+    error = _compile(worker, request, suite)
+    if error is not None:
+        failed = tests[:1] if request.stops_early else tests
+        results = [TestResult(t, Verdict.COMPILE_ERROR, 0.0, worker=worker.name, detail=error) for t in failed]
+        return Begun(tuple(results), {}, False)
+    timings: dict[int, list[Timing]] = {}
+    results = _first_round(worker, request, suite, tests=tests, timings=timings)
+    spell_s = worker.history.spell_s
+    slow = sum(run.probe_s > spell_s for runs in timings.values() for run in runs)
+    return Begun(tuple(results), timings, request.repeats > 1 and 2 * slow > len(timings))
+
+
+def finish(worker: ProgramExecutor, request: RunRequest, suite: Suite, *, begun: Begun) -> tuple[TestResult, ...]:
+    """Spend the executions that a request has left, and estimate the seconds of its tests.
+
+    Args:
+      worker: runs the program; another one than began is welcome, if it comes from the same host.
+      request: what to run.
+      suite: inputs and expected outputs.
+      begun: what `begin` found.
+
+    Returns:
+      Results in the order of `begun.results`.
+
+    Raises:
+      WorkerLost, WorkerAbsent: as `begin`.
+    """
+    timings = {test: [*runs] for test, runs in begun.timings.items()}
+    if timings and request.repeats > 1:
+        # Nothing happens where this worker holds the program already.
+        _compile(worker, request, suite)
+    own = [dataclasses.replace(r, worker=worker.name) if r.test in timings else r for r in begun.results]
+    results = _repeat(worker, request, suite, results=own, timings=timings)
+    floor_share = estimate.FLOOR_SHARE if worker.is_layout_fixed else estimate.RANDOM_LAYOUT_SHARE
+    past, worker.spreads = worker.spreads, worker.spreads.after(timings)
+    return estimate.estimated(results, timings, history=worker.history, past=past, floor_share=floor_share)
+
+
+def _compile(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> str | None:
+    """Make the request's program the worker's; return why it does not compile, if so."""
     error = worker.compile(request.program, language=request.language, files=request.files)
     if error is None and suite.call:
         # The program alone was compiled first, so that its own mistakes are compile errors.
         text = calls.harness(request.program, suite.call)
         error = worker.compile(text, language=request.language, files=request.files)
-    if error is not None:
-        failed = tests[:1] if request.stops_early else tests
-        return tuple(TestResult(t, Verdict.COMPILE_ERROR, 0.0, worker=worker.name, detail=error) for t in failed)
-    timings: dict[int, list[Timing]] = {}
-    results = _first_round(worker, request, suite, tests=tests, timings=timings)
-    results = _repeat(worker, request, suite, results=results, timings=timings)
-    floor_share = estimate.FLOOR_SHARE if worker.is_layout_fixed else estimate.RANDOM_LAYOUT_SHARE
-    return estimate.estimated(results, timings, history=worker.history, floor_share=floor_share)
+    return error
 
 
 def _repeat(

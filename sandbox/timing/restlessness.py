@@ -3,7 +3,8 @@
 A request sees a few seconds of its host. Whether another one, in the next minute, would find it as fast depends on
 spells that outlast both, and of those only the probes between requests can tell. So the last minute is cut into blocks
 as long as the request. The low probes of a block say how fast the core then was at its best, as the smallest of several
-runs does; how far blocks lie from the request's own is how far fresh seconds will lie from its seconds.
+runs does; how far blocks lie from the request's own is how far fresh seconds will lie from its seconds. The best of a
+few probes is slower than the best of many: a block is never of few, or it would call a calm host restless.
 """
 
 import bisect
@@ -16,8 +17,12 @@ from typing import NamedTuple
 HISTORY_S, MOST_PROBES = 60.0, 512
 # A probe this much above the best ones shows a core that is slow at the moment.
 SLOW_SHARE = 0.06
-# A block is long enough to hold some probes, and short enough to leave several of them.
-SHORTEST_S, FEWEST_BLOCKS, FEWEST_PROBES = 1.0, 4, 3
+# One this much above them shows a spell, of the kind that may outlast a request; less is how cores flicker.
+SPELL_SHARE = 0.25
+# A block holds as many probes as four seconds without a request do.
+SHORTEST_S, FEWEST_PROBES, LOW_SHARE = 1.0, 16, 0.1
+# That of the request itself may be of fewer: nothing else tells how it found the core.
+FEWEST_OWN = 3
 # Where no more than a few seconds are known, this share of the seconds stands for what is not; less the more is known.
 UNKNOWN_SHARE, KNOWN_S = 0.01, 10.0
 # Moments at which a block begins.
@@ -58,12 +63,20 @@ class SpeedHistory(NamedTuple):
         """Seconds up to which a probe shows a core that is itself; infinite before the first probe."""
         return (1 + SLOW_SHARE) * self.best_s if self.probe_s else math.inf
 
-    def low_s(self, begin_s: float, end_s: float) -> float | None:
-        """Return the lower quartile of the probes between two moments; None where there are too few of them."""
+    @property
+    def spell_s(self) -> float:
+        """Seconds above which a probe shows a core in a slow spell; infinite before the first probe."""
+        return (1 + SPELL_SHARE) * self.best_s if self.probe_s else math.inf
+
+    def low_s(self, begin_s: float, end_s: float, *, fewest: int = FEWEST_PROBES) -> float:
+        """Return a low quantile of the probes between two moments, or of as many as `fewest` from the first one on.
+
+        Near its end the history has fewer than that: those before stand in for them.
+        """
         first, last = (bisect.bisect_left(self.at_s, moment_s) for moment_s in (begin_s, end_s))
-        if last - first < FEWEST_PROBES:
-            return None
-        return statistics.quantiles(self.probe_s[first:last], n=4)[0]
+        last = min(len(self.at_s), max(last, first + fewest))
+        found_s = sorted(self.probe_s[max(0, min(first, last - fewest)) : last])
+        return found_s[int(LOW_SHARE * (len(found_s) - 1))]
 
 
 def restless_share(history: SpeedHistory, *, span_s: float) -> float:
@@ -82,11 +95,10 @@ def restless_share(history: SpeedHistory, *, span_s: float) -> float:
     first_s, last_s = history.at_s[0], history.at_s[-1]
     known_s = last_s - first_s
     unknown = UNKNOWN_SHARE * max(0.0, 1.0 - known_s / KNOWN_S)
-    block_s = min(max(span_s, SHORTEST_S), max(SHORTEST_S, known_s / FEWEST_BLOCKS))
-    own_s = history.low_s(last_s - block_s, last_s)
-    step_s = max(0.0, known_s - block_s) / MOMENTS
+    block_s = min(max(span_s, SHORTEST_S), known_s)
+    # Up to the last probe, and with it.
+    own_s = history.low_s(last_s - block_s, math.inf, fewest=FEWEST_OWN)
+    step_s = (known_s - block_s) / MOMENTS
     blocks_s = [history.low_s(at_s, at_s + block_s) for at_s in (first_s + k * step_s for k in range(MOMENTS + 1))]
-    distances = sorted(abs(block_s / own_s - 1.0) for block_s in blocks_s if block_s is not None and own_s)
-    if not distances:
-        return unknown
+    distances = sorted(abs(block_s / own_s - 1.0) for block_s in blocks_s)
     return max(unknown, distances[min(len(distances) - 1, int(COVERED * len(distances)))] / Z_PAIR)
