@@ -167,11 +167,8 @@ def combine_rounds(rounds: Sequence[Executions], *, cap_s: float = SERVICE_CAP_S
 
 def _estimates(seconds: np.ndarray) -> np.ndarray:
     """Estimate [k, h] from the runs of each pair, [n, k, h] with NaN for runs that do not count; 0 where none does."""
-    found = np.zeros(seconds.shape[1:])
-    for k, h in np.argwhere(~np.isnan(seconds).all(axis=0)):
-        runs_s = seconds[:, k, h]
-        found[k, h] = estimate_s(runs_s[~np.isnan(runs_s)].tolist())
-    return found
+    found: np.ndarray = estimate_s(seconds, smaller=np.fmin)
+    return np.where(np.isnan(found), 0, found)
 
 
 def _deviation(seconds: np.ndarray, count: np.ndarray) -> np.ndarray:

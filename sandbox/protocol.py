@@ -10,7 +10,7 @@ import functools
 import hashlib
 import math
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sandbox.inside import languages
 from sandbox.messages import InvalidRequestError, conform_fields, from_dict, from_json, parse_json, require, to_json
@@ -31,6 +31,8 @@ from sandbox.suite import (
     require_files,
     suite_judged_by,
 )
+
+Seconds = typing.TypeVar("Seconds")
 
 Z_95 = 1.96
 MOST_REPEATS = 100
@@ -222,13 +224,17 @@ class TestResult:
         return max(0.0, self.wall_s - reach_s), self.wall_s + reach_s
 
 
-def estimate_s(seconds: Iterable[float]) -> float:
+def estimate_s(seconds: Iterable[Seconds], *, smaller: Callable[..., Seconds] = min) -> Seconds:
     """Estimate a program's seconds from those of its successful runs, at least one: the smallest of them.
 
     Every duration of this project is estimated here, those of candidates and those of stored references: two estimators
     would put the same program in two places. The smallest of more runs is smaller, so both need as many repeats.
+
+    Args:
+      seconds: of one program, or of many at once as arrays of one shape, an array a run.
+      smaller: returns the smaller of two of them; for arrays `numpy.fmin`, which passes over what is not a number.
     """
-    return min(seconds)
+    return functools.reduce(smaller, seconds)
 
 
 @dataclasses.dataclass(frozen=True)

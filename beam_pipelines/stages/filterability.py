@@ -66,8 +66,13 @@ def robust_cv(duration_s: np.ndarray) -> float:
     known = duration_s[np.isfinite(duration_s)]
     if known.size < 2:
         return 0.0
-    low, middle, high = np.percentile(known, [25, 50, 75])
-    return float((high - low) / middle) if middle > 0 else 0.0
+    return float(_robust_cvs(known))
+
+
+def _robust_cvs(seconds: np.ndarray) -> np.ndarray:
+    """Return the robust CV [...] of every row of known durations [..., k], with k >= 2; 0 where the median is 0."""
+    low, middle, high = np.percentile(seconds, [25, 50, 75], axis=-1)
+    return np.divide(high - low, middle, out=np.zeros_like(middle), where=middle > 0)
 
 
 def robust_cv_interval(duration_s: np.ndarray, error_s: np.ndarray, *, seed: int) -> tuple[float, float]:
@@ -87,11 +92,11 @@ def robust_cv_interval(duration_s: np.ndarray, error_s: np.ndarray, *, seed: int
     known = np.isfinite(duration_s)
     seconds, errors = duration_s[known], error_s[known]
     measured = robust_cv(seconds)
-    if not errors.any():
+    if seconds.size < 2 or not errors.any():
         return measured, measured
     draw = np.random.default_rng(seed)
     resampled = np.maximum(seconds + errors * draw.standard_normal((RESAMPLES, seconds.size)), 0)
-    values = np.array([robust_cv(row) for row in resampled])
+    values = _robust_cvs(resampled)
     excess = max(0.0, float(values.mean()) - measured)
     low, high = np.quantile(values, [TAIL, 1 - TAIL]) - excess
     return max(0.0, min(float(low), measured)), max(float(high), measured)
