@@ -21,7 +21,7 @@ from beam_pipelines.commands import beam_options
 from beam_pipelines.dmc_optim import dmc_optim_dataset_builder as dmc_optim
 from beam_pipelines.dmc_optim import features
 from beam_pipelines.dmc_optim import splits as split_rules
-from beam_pipelines.options import LOCAL_ADDRESS, BuildOptions, sandbox_address
+from beam_pipelines.options import FREE_OPTIONS, LOCAL_ADDRESS, BuildOptions, sandbox_address
 from beam_pipelines.records import Problem, Rejection
 from beam_pipelines.remote_files import reachable_path
 from beam_pipelines.report import card, console, costs, manifest, stage_table, survival, trace_files
@@ -40,8 +40,6 @@ SURVIVAL_PATIENCE_S = 20.0
 UNTIL = "until"
 # The embedded corpus is small, and its statements differ in a few words on purpose: only equal ones are duplicates.
 MINI_DEFAULTS = {"calls": 3, "similar": 1.0}
-# Options that change where and how fast a dataset is built, but not what is in it.
-FREE_OPTIONS = ("output", "work", "sandbox_address", "sandbox_workers", "trust_programs", "detach", "take_over")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -89,11 +87,13 @@ def build(
     """
     start = time.monotonic()
     load = host_check.warn_of_load()
-    work = (epath.Path(options.work) if options.work else output.work) / identity_of(options, inputs)
+    work = (epath.Path(options.work) if options.work else output.work) / manifest.identity_of(options, inputs)
     beam_runs.require_job_done(work, options)
     write_json(output.local / "options.json", dataclasses.asdict(options))
     sandbox = pipeline.sandbox_connection(options, store=output.store, checkpoints=str(work / pipeline.CHECKPOINTS))
-    stages, expected_records = run_pipeline(options, beam_arguments, work=work, sandbox=sandbox)
+    with sandbox_session.all_sessions_closed():
+        stages, expected_records = run_pipeline(options, beam_arguments, work=work, sandbox=sandbox)
+        drift, again = _time_again(options, work, sandbox)
     if options.detach:
         beam_runs.mark_detached(work, expected_records)
         print("the job is the runner's now: once it is done, the same command without --detach makes the dataset")
@@ -108,10 +108,10 @@ def build(
         print(f"stopped after {options.until}: {len(kept)} problems in {stopped}")
         return
     splits = decide_splits(options, kept)
-    about, again = {}, sandbox_session.Spent()
+    about = {}
     if kept:
-        about, again = finish_dataset(
-            options, records, splits=splits, work=work, inputs=inputs, host=load, output=output, sandbox=sandbox
+        about = finish_dataset(
+            options, records, splits=splits, work=work, inputs=inputs, host=load | drift, output=output
         )
     spent = costs.add_spent(costs.total_spent(record.trace for record in records), dataclasses.asdict(again))
     wall_s = round(time.monotonic() - start, 3)
@@ -157,20 +157,18 @@ def finish_dataset(
     inputs: Mapping[str, str],
     host: Mapping[str, float],
     output: outputs.OutputDirectory,
-    sandbox: sandbox_session.Connection,
-) -> tuple[dict[str, object], sandbox_session.Spent]:
+) -> dict[str, object]:
     """Write the dataset, its manifest and its card.
 
     Args:
       options, inputs: as for `build`.
       records, splits: all records without their bulk, at least one a problem; problem id -> split.
       work: directory above that of the complete records.
-      host: its load before the build.
+      host: its load before the build, and the drift of durations until the end.
       output: where to write.
-      sandbox: times some references again.
 
     Returns:
-      The summary's entries about the dataset, and what the sandbox did to time references again.
+      The summary's entries about the dataset.
     """
     kept = [record for record in records if isinstance(record, Problem)]
     about = dmc_optim.AboutDataset(options.name, options.version, card.license_of(options), options.homepage)
@@ -186,15 +184,13 @@ def finish_dataset(
     )
     cost = _measure_cost(options, records, dataset=directory, store_bytes=output.store_bytes)
     counts = dict(sorted(Counter(splits.values()).items()))
-    problems = storage.read_problems(records_directory)
-    drift, again = ({}, sandbox_session.Spent()) if options.tests_only else host_check.time_again(problems, sandbox)
     origin = manifest.build_manifest(
         options,
         splits=counts,
         measured_under=[dict(state) for state in dict.fromkeys(problem.measured_under for problem in kept)],
         cost=cost,
         inputs=inputs,
-        host=dict(host) | drift,
+        host=host,
     )
     write_json(output.local / "manifest.json", origin)
     header = card.hub_header(
@@ -203,7 +199,16 @@ def finish_dataset(
     (output.local / "README.md").write_text(
         header + card.dataset_card(origin, stages=[step.stage for step in kept[0].trace])
     )
-    return {"source": options.source, "splits": counts, **_doubts(kept), "host": dict(host) | drift}, again
+    return {"source": options.source, "splits": counts, **_doubts(kept), "host": dict(host)}
+
+
+def _time_again(
+    options: BuildOptions, work: epath.Path, sandbox: sandbox_session.Connection
+) -> tuple[dict[str, float], sandbox_session.Spent]:
+    """Time a sample of what is finished again, while the workers are there; nothing where nothing was timed."""
+    if options.tests_only or options.until or options.detach:
+        return {}, sandbox_session.Spent()
+    return host_check.time_again(storage.read_problems(work / pipeline.RECORDS), sandbox)
 
 
 def _doubts(kept: Sequence[Problem]) -> dict[str, list[str]]:
@@ -295,15 +300,6 @@ def is_complete(output: epath.Path, options: BuildOptions, *, inputs: Mapping[st
     return True
 
 
-def identity_of(options: BuildOptions, inputs: Mapping[str, str]) -> str:
-    """Return 16 hexadecimal digits that name what decides the contents of a build.
-
-    They name the directory of its records, so that a build with other options or inputs never picks up these.
-    """
-    named = {name: value for name, value in dataclasses.asdict(options).items() if name not in FREE_OPTIONS}
-    return manifest.hash_text(json.dumps([named, dict(inputs)], sort_keys=True))[:16]
-
-
 def run_pipeline(
     options: BuildOptions, beam_arguments: Sequence[str], *, work: epath.Path, sandbox: sandbox_session.Connection
 ) -> tuple[list[str], int]:
@@ -324,7 +320,7 @@ def run_pipeline(
     source = pipeline.SOURCES[options.source](options)
     steps = pipeline.pipeline_stages(options, sandbox)
     if any(step.needs_sandbox for step in steps):
-        beam_runs.require_sandbox(sandbox)
+        beam_runs.require_sandbox(sandbox, beam_arguments)
     if options.source != "mini":
         look = survival.tabulate_survival(source.records(), options, patience_s=SURVIVAL_PATIENCE_S)
         console.print_survival(look)

@@ -26,6 +26,8 @@ VERSION: Check = (
     "three whole numbers with points between them",
 )
 MEMORY_MIB: Check = (lambda value: 16 <= value <= 1 << 20, "a whole number in [16, 1048576]")
+# Options that change where and how fast a dataset is built, but not what is in it.
+FREE_OPTIONS = ("output", "work", "sandbox_address", "sandbox_workers", "trust_programs", "detach", "take_over")
 JUDGES: Check = (lambda value: value in ("run", "reject", "compare"), "run, reject or compare")
 
 VARIANTS: Check = (lambda value: value in ("full", "light"), "full or light")

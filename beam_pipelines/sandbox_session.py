@@ -268,9 +268,16 @@ def release_session(connection: Connection) -> None:
             session.close()
 
 
-def release_all_sessions() -> None:
-    """Close every session of this process, for a driver that ends before its stages are torn down."""
-    with _LOCK:
-        for session, _ in _SHARED.values():
-            session.close()
-        _SHARED.clear()
+@contextlib.contextmanager
+def all_sessions_closed() -> Iterator[None]:
+    """Close every session of this process at the end of the block, however it ends.
+
+    A driver may hold one there from its first look at the sandbox to its last, or end before its stages are torn down.
+    """
+    try:
+        yield
+    finally:
+        with _LOCK:
+            for session, _ in _SHARED.values():
+                session.close()
+            _SHARED.clear()

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import importlib.metadata
+import json
 import pathlib
 import platform
 import subprocess
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from etils import epath
 
-from beam_pipelines.options import BuildOptions
+from beam_pipelines.options import FREE_OPTIONS, BuildOptions
 from beam_pipelines.remote_files import files_below
 from beam_pipelines.report import costs
 
@@ -61,6 +62,15 @@ def code_revision(directory: pathlib.Path) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
+
+
+def identity_of(options: BuildOptions, inputs: Mapping[str, str]) -> str:
+    """Return 16 hexadecimal digits that name what decides the contents of a build.
+
+    They name the directory of its records, so that a build with other options or inputs never picks up these.
+    """
+    named = {name: value for name, value in dataclasses.asdict(options).items() if name not in FREE_OPTIONS}
+    return hash_text(json.dumps([named, dict(inputs)], sort_keys=True))[:16]
 
 
 def hash_inputs(options: BuildOptions) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
 from apache_beam.runners.runner import PipelineRunner, PipelineState
 from etils import epath
 
@@ -15,6 +15,8 @@ from optimrl_jax.jobs.errors import UserError, require
 RECORDS = "records"
 # In a directory of records: a job that its runner has writes them, so many in all.
 DETACHED = "detached"
+# Runners by which the in-memory one is meant.
+IN_MEMORY = (None, "DirectRunner")
 
 
 def run_to_end(
@@ -43,8 +45,6 @@ def run_to_end(
         if str(error).startswith("KeyboardInterrupt"):
             raise KeyboardInterrupt from None
         raise
-    finally:
-        sandbox_session.release_all_sessions()
 
 
 def require_done(state: str | None) -> None:
@@ -76,18 +76,33 @@ def require_job_done(work: epath.Path, options: BuildOptions) -> None:
     require(found >= expected, "--output", options.output, wanted)
 
 
-def require_sandbox(connection: sandbox_session.Connection) -> None:
+def require_sandbox(connection: sandbox_session.Connection, beam_arguments: Sequence[str]) -> None:
     """Check that a sandbox answers before any stage needs one.
 
+    Where the stages run in this process, the session is left open for them and for whoever comes after them, so that
+    workers start and end once a build; `sandbox_session.all_sessions_closed` closes it.
+
+    Args:
+      connection: how to reach the sandbox.
+      beam_arguments: flags of Apache Beam, which say where the stages run.
+
     Raises:
-      UserError: none does.
+      UserError: none answers.
     """
     try:
         sandbox_session.acquire_session(connection)
     except (OSError, ValueError) as error:
         expected = f"a sandbox that answers ({error})"
         raise UserError(f"--sandbox_address = {connection.address!r}: expected {expected}") from None
-    sandbox_session.release_session(connection)
+    if not runs_here(beam_arguments):
+        sandbox_session.release_session(connection)
+
+
+def runs_here(beam_arguments: Sequence[str]) -> bool:
+    """Tell whether the runner that the flags name runs all stages in this process."""
+    options = beam_options(beam_arguments)
+    mode = options.view_as(DirectOptions).direct_running_mode
+    return options.view_as(StandardOptions).runner in IN_MEMORY and mode == "in_memory"
 
 
 def beam_runner(beam_arguments: Sequence[str]) -> str | PipelineRunner | None:
@@ -113,4 +128,4 @@ def beam_runner(beam_arguments: Sequence[str]) -> str | PipelineRunner | None:
         except ModuleNotFoundError:
             raise UserError("--runner = 'DaskRunner': expected `pip install 'optimrl-jax[dask]'`") from None
         return DaskRunner()
-    return "FnApiRunner" if chosen in (None, "DirectRunner") else None
+    return "FnApiRunner" if chosen in IN_MEMORY else None

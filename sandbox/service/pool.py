@@ -218,8 +218,8 @@ class Pool:
             for future in concurrent.futures.wait(running, timeout=drain_s).not_done:
                 self.cancel(future)
         self._threads.shutdown(wait=True)
-        for worker in self.workers:
-            worker.stop()
+        with concurrent.futures.ThreadPoolExecutor(len(self.workers)) as stopping:
+            list(stopping.map(lambda worker: worker.stop(), self.workers))
         self.input_files.close()
 
     def _dequeue(self, future: concurrent.futures.Future[RunResult]) -> None:

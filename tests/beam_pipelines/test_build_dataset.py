@@ -19,6 +19,7 @@ from apache_beam.runners.portability import local_job_service
 from dask import distributed
 
 from beam_pipelines import build_dataset, export_parquet, storage
+from beam_pipelines.report import manifest
 from beam_pipelines.runners import beam_runs
 from optimrl_jax.jobs.command_line import run_command
 from optimrl_jax.jobs.errors import UserError
@@ -122,10 +123,10 @@ def test_a_dataset_of_other_inputs_under_the_same_name_is_refused(corpus, datase
 def test_a_build_of_other_options_does_not_touch_the_records_of_a_running_one(corpus, tmp_path):
     options, _ = build_dataset.parse_options([*FLAGS, "--trust_programs", f"--input={corpus}", f"--output={tmp_path}"])
     inputs = {str(corpus): "hash"}
-    identity = build_dataset.identity_of(options, inputs)
-    assert build_dataset.identity_of(dataclasses.replace(options, sandbox_workers=7), inputs) == identity
-    assert build_dataset.identity_of(dataclasses.replace(options, limit_s=9.0), inputs) != identity
-    assert build_dataset.identity_of(options, {str(corpus): "another"}) != identity
+    identity = manifest.identity_of(options, inputs)
+    assert manifest.identity_of(dataclasses.replace(options, sandbox_workers=7), inputs) == identity
+    assert manifest.identity_of(dataclasses.replace(options, limit_s=9.0), inputs) != identity
+    assert manifest.identity_of(options, {str(corpus): "another"}) != identity
 
 
 def test_what_was_lost_between_source_and_sink_is_an_error():

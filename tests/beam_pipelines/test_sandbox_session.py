@@ -1,6 +1,7 @@
 """Running programs for stages: generators in the sandbox, stops, renewal and sharing of the client."""
 
 import concurrent.futures
+import json
 import os
 
 import pytest
@@ -10,7 +11,9 @@ from beam_pipelines.generators.drawing import draw_inputs
 from beam_pipelines.generators.harness import CAMPAIGN_METHODS
 from beam_pipelines.records import Generator, Test
 from sandbox.inside import languages
+from sandbox.protocol import RunRequest, Suite
 from tests.beam_pipelines import planted
+from tests.beam_pipelines.corpora import run_quietly, write_corpus
 
 COMPILER = languages.LANGUAGES["c"].needs
 METHODS = CAMPAIGN_METHODS["optimization"]
@@ -141,3 +144,20 @@ def test_what_was_spent_adds_up(session):
     assert spent.executions == 2
     assert 0 < spent.program_s < 1
     assert spent.waited_s > 0
+
+
+def test_one_client_serves_all_of_a_build_in_one_process_and_is_closed_at_its_end(tmp_path, monkeypatch):
+    opened, connect = [], sandbox_session.sandbox_client.connect
+
+    def connected(*arguments, **options):
+        opened.append(connect(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(sandbox_session.sandbox_client, "connect", connected)
+    corpus = write_corpus(tmp_path / "c.jsonl", [planted.problem("x")])
+    flags = ("--source=jsonl", "--calls=1", "--repeats=1", "--min_robust_cv=0")
+    run_quietly(*flags, f"--input={corpus}", f"--output={tmp_path / 'out'}")
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["host"]["pairs"] > 0
+    (client,) = opened
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        client.run(RunRequest("print(1)", client.upload(Suite(("",), (None,)))))
