@@ -1,5 +1,7 @@
 """Figures of the dataset pipeline, as one JSON line: `python -m tests.benchmarks.pipeline`.
 
+`--only=key,...` measures the parts in which these keys are found; KEYS names them all.
+
 - `overhead_share`: time of a build beyond its waiting for the sandbox, as a share of that waiting (real programs);
 - `records_per_s`, `peak_memory_bytes`: by scale, on a synthetic corpus of the shape of the CodeContests sample (58
   problems, 80 solutions and 200 tests each) and its multiples, read from Parquet, with made-up executions;
@@ -8,8 +10,12 @@
   with the store of the first executes; `store_answers_per_s`; `two_worker_dask_equal`: the same contents from two
   worker processes; `killed_build_equal`: a build that is killed at ten random moments gives the same bits;
   `problems_accounted_for`: kept and rejected add up at every stage.
+
+Each part runs in a process of its own, so that its peak memory is its own. The first one says little beside other work
+on the machine, the rates little more; the rest is not affected by it.
 """
 
+import argparse
 import dataclasses
 import functools
 import json
@@ -20,7 +26,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -48,23 +54,10 @@ SAMPLE_GENERATED_TESTS = 50
 MINI_PROBLEMS = 6
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        root = pathlib.Path(directory)
-        scales = {scale: measured_apart("scale", scale, root) for scale in SCALES}
-        figures = {
-            "overhead_share": measured_apart("overhead", 0, root)["overhead_share"],
-            "records_per_s": {str(scale): one["records_per_s"] for scale, one in scales.items()},
-            "peak_memory_bytes": {str(scale): one["peak_memory_bytes"] for scale, one in scales.items()},
-            "paper_scale_filter_s": measured_apart("paper", 0, root)["paper_scale_filter_s"],
-            **measured_apart("promises", 0, root),
-        }
-    print(json.dumps(figures))
-
-
 def measured_apart(what: str, scale: int, root: pathlib.Path) -> dict[str, Any]:
     """Measures in a process of its own, so that its peak memory is its own."""
-    command = [sys.executable, "-m", "tests.benchmarks.pipeline", what, str(scale), str(root)]
+    flags = [f"--part={what}", f"--scale={scale}", f"--directory={root}"]
+    command = [sys.executable, "-m", "tests.benchmarks.pipeline", *flags]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -113,7 +106,7 @@ def paper_scale(scale: int, root: pathlib.Path) -> dict[str, float]:
         problems = runner | beam.Create(range(PAPER_PROBLEMS)) | beam.Map(synthetic)
         for step in filters(PAPER_TESTS[TestKind.ADDED]):
             problems = (problems | step)[KEPT]
-    return {"paper_scale_filter_s": time.monotonic() - start - made_s, "made_s": made_s}
+    return {"paper_scale_filter_s": time.monotonic() - start - made_s}
 
 
 def filters(tests: int) -> list[Stage]:
@@ -214,25 +207,75 @@ def _row(index: int) -> dict:
     }
 
 
-def promises(scale: int, root: pathlib.Path) -> dict[str, object]:
-    """Layouts, resumption, the store's rate, two Dask workers, and whether every problem is accounted for."""
-    (root / "promises").mkdir()
-    root /= "promises"
+def layouts(scale: int, root: pathlib.Path) -> dict[str, list[str]]:
+    return {"layouts_read": pipeline_promises.layouts_read(root)}
+
+
+def resumed(scale: int, root: pathlib.Path) -> dict[str, int]:
+    return {"resumed_executions": pipeline_promises.resumed_executions(root)}
+
+
+def store(scale: int, root: pathlib.Path) -> dict[str, float]:
+    return {"store_answers_per_s": pipeline_promises.store_answers_per_s(root)}
+
+
+def dask(scale: int, root: pathlib.Path) -> dict[str, bool]:
+    is_equal = pipeline_promises.two_worker_dask_equal(root)
     return {
-        "layouts_read": pipeline_promises.layouts_read(root),
-        "resumed_executions": pipeline_promises.resumed_executions(root),
-        "store_answers_per_s": pipeline_promises.store_answers_per_s(root),
-        "two_worker_dask_equal": pipeline_promises.two_worker_dask_equal(root),
-        "killed_build_equal": pipeline_promises.killed_build_equal(root),
+        "two_worker_dask_equal": is_equal,
         "problems_accounted_for": pipeline_promises.problems_accounted_for(root / "two"),
     }
 
 
-MEASUREMENTS = {"promises": promises, "overhead": overhead, "scale": at_scale, "paper": paper_scale}
+def killed(scale: int, root: pathlib.Path) -> dict[str, bool]:
+    return {"killed_build_equal": pipeline_promises.killed_build_equal(root)}
+
+
+# What a part measures, and how; one that is asked for at several scales gives a figure for each.
+PARTS: dict[tuple[str, ...], Callable[[int, pathlib.Path], Mapping[str, object]]] = {
+    ("overhead_share",): overhead,
+    ("records_per_s", "peak_memory_bytes"): at_scale,
+    ("paper_scale_filter_s",): paper_scale,
+    ("layouts_read",): layouts,
+    ("resumed_executions",): resumed,
+    ("store_answers_per_s",): store,
+    ("two_worker_dask_equal", "problems_accounted_for"): dask,
+    ("killed_build_equal",): killed,
+}
+BY_NAME = {part.__name__: part for part in PARTS.values()}
+KEYS = [key for keys in PARTS for key in keys]
+
+
+def measure(only: Sequence[str]) -> dict[str, object]:
+    """All figures of the parts that hold the keys of `only`; of every part where that is empty."""
+    figures: dict[str, object] = {}
+    for keys, part in PARTS.items():
+        if only and not set(only) & set(keys):
+            continue
+        start_s = time.monotonic()
+        with tempfile.TemporaryDirectory() as directory:
+            root, name = pathlib.Path(directory), part.__name__
+            if part is at_scale:
+                found = {str(scale): measured_apart(name, scale, root) for scale in SCALES}
+                figures |= {key: {scale: one[key] for scale, one in found.items()} for key in keys}
+            else:
+                figures |= measured_apart(name, 0, root)
+        print(f"{ {key: figures[key] for key in keys} } in {time.monotonic() - start_s:.0f} s", file=sys.stderr)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.pipeline", description=__doc__)
+    parser.add_argument("--only", default="", help="keys to be measured, with commas between them; all by default")
+    parser.add_argument("--part", choices=[*BY_NAME], help="measure one part in this process, in --directory")
+    parser.add_argument("--scale", type=int, default=0, help="of the part, in samples")
+    parser.add_argument("--directory", type=pathlib.Path, help="where the part writes")
+    flags = parser.parse_args()
+    only = [key for key in flags.only.split(",") if key]
+    if unknown := sorted(set(only) - set(KEYS)):
+        parser.error(f"--only={','.join(unknown)}: expected keys among {', '.join(KEYS)}")
+    print(json.dumps(BY_NAME[flags.part](flags.scale, flags.directory) if flags.part else measure(only)))
+
 
 if __name__ == "__main__":
-    if len(sys.argv) == 1:
-        main()
-    else:
-        name, scale_text, directory_text = sys.argv[1:]
-        print(json.dumps(MEASUREMENTS[name](int(scale_text), pathlib.Path(directory_text))))
+    main()

@@ -52,7 +52,7 @@ def sweep(root: pathlib.Path) -> dict[str, object]:
 
 
 def decisions(root: pathlib.Path) -> dict[str, object]:
-    found = [pipeline.measured_apart("scale", samples, root) for samples in SAMPLES]
+    found = [pipeline.measured_apart("at_scale", samples, root) for samples in SAMPLES]
     sizes = [pipeline.SAMPLE_PROBLEMS * samples for samples in SAMPLES]
     seconds = [size / one["records_per_s"] for size, one in zip(sizes, found, strict=True)]
     return {
