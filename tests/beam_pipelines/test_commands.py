@@ -1,9 +1,11 @@
 """A caller's mistake is one clear line and exit code 2, and leaves nothing that looks whole."""
 
+import errno
 import signal
 import subprocess
 import sys
 
+import apache_beam as beam
 import pytest
 
 from beam_pipelines import build_dataset, pipeline
@@ -94,3 +96,14 @@ def test_beam_options_pass_and_misspelt_ones_do_not():
     assert options.get_all_options()["direct_num_workers"] == 2
     with pytest.raises(UserError, match="unknown flag '--direct_num_worker=2'"):
         beam_options(["--direct_num_worker=2"])
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")])
+def test_what_ends_a_job_in_one_line_is_not_logged_as_an_error_of_a_step(error, caplog):
+    def fail(_: int) -> None:
+        raise error
+
+    with pytest.raises(RuntimeError), beam.Pipeline("FnApiRunner") as root:
+        _ = root | beam.Create([1]) | beam.Map(fail)
+    assert "Error" not in caplog.text
+    assert "Interrupt" not in caplog.text
