@@ -139,6 +139,7 @@ def inspect_dataset(directory: pathlib.Path, split: str, *, target: pathlib.Path
     notes = [f"{summary['problems']} problems; cases for review are in {REVIEWS}."]
     (target / "index.html").write_text(report_page(tables, PAGE_FIGURES, notes=notes))
     print_summary(summary)
+    print(f"all tables and figures: {target / 'index.html'}")
 
 
 def compare_datasets(directories: Sequence[pathlib.Path], split: str, *, target: pathlib.Path) -> None:
@@ -170,6 +171,7 @@ def compare_datasets(directories: Sequence[pathlib.Path], split: str, *, target:
     (target / "index.html").write_text(report_page(tables, COMPARISON_FIGURES, notes=[", ".join(datasets)]))
     console.print_figures("characters of input and output", sizes, form="{:.4g}")
     console.print_figures("executions of references", durations, form="{:.4g}")
+    print(f"both with figures: {target / 'index.html'}")
 
 
 def finished_dataset(directory: pathlib.Path) -> tfds.core.DatasetBuilder:

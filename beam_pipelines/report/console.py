@@ -11,6 +11,8 @@ from beam_pipelines.report.stage_table import PAPER_KEPT, StageRow
 from beam_pipelines.report.survival import SurvivalTable
 
 SHOWN_RECORDS = 5
+# More would be cut short on a console.
+MOST_COLUMNS = 6
 # A pipe has no width of its own; the tables need this many columns.
 _CONSOLE = Console(width=None if sys.stdout.isatty() else 120)
 
@@ -51,15 +53,23 @@ def print_survival(table: SurvivalTable) -> None:
 
 
 def print_figures(title: str, rows: Mapping[str, Mapping[str, float]], *, form: str) -> None:
-    """Print a table with a line for each name and a column for each figure.
+    """Print a table with a line for each name and a column for each figure, or the other way round if that is narrower.
 
     Args:
       title: above the table.
-      rows: name -> column -> figure; absent figures stay blank.
+      rows: name -> column -> figure; figures that are absent or not a number stay blank.
       form: how a figure is written, as in `{:.4g}`.
     """
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    cells = {name: {column: _cell(row.get(column), form) for column in columns} for name, row in rows.items()}
+    if len(columns) > max(MOST_COLUMNS, len(rows)):
+        cells = {column: {name: row[column] for name, row in cells.items()} for column in columns}
+        columns = list(rows)
     table = Table("", *columns, title=title)
-    for name, row in rows.items():
-        table.add_row(name, *(form.format(row[column]) if column in row else "" for column in columns))
+    for name, row in cells.items():
+        table.add_row(name, *row.values())
     _CONSOLE.print(table)
+
+
+def _cell(figure: float | None, form: str) -> str:
+    return "" if figure is None or figure != figure else form.format(figure)  # NaN differs from itself

@@ -102,6 +102,7 @@ def draw_reference_percentiles(percent: Sequence[float], path: pathlib.Path) -> 
     # As many bars as most leaderboards have places, so that none is empty by arithmetic.
     axes.hist(percent, bins=10, range=(0, 100), edgecolor="white")
     axes.set(xlabel="percentile of a reference, 0 fastest", ylabel="references")
+    axes.yaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     _saved(figure, path)
 
 
@@ -120,6 +121,7 @@ def draw_false_positives(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) 
         axes.hist(rates, bins=20, range=(0, 100), alpha=0.6, label=when)
     axes.axvline(5, color="0.4", linewidth=1)
     axes.set(xlabel="false-positive rate of a problem, %", ylabel="problems")
+    axes.yaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     axes.legend()
     _saved(figure, path)
 
@@ -137,7 +139,8 @@ def draw_filters(rows: Sequence[Mapping[str, Any]], path: pathlib.Path) -> None:
     for axes, label in zip(figure.subplots(2, 1), campaign_tables.LABELS, strict=True):
         for when in campaign_tables.STAGES:
             axes.plot([100 * row[f"{label}_{when}"] for row in covered], marker=".", linewidth=1, label=when)
-        axes.set(ylabel=f"{label} that pass, %")
+        axes.set(ylabel=f"{label} that pass, %", ylim=(-4, 104))
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     axes.set(xlabel="problems, largest false-positive reduction first")
     axes.legend(fontsize=7)
     _saved(figure, path)
@@ -152,16 +155,18 @@ def draw_statuses(table: Mapping[str, Mapping[str, float]], path: pathlib.Path) 
     """
     figure = Figure(figsize=(8, 4))
     axes = figure.subplots()
-    totals = {name: max(1.0, sum(row.values())) for name, row in table.items()}
-    left = np.zeros(len(table))
+    # Incorrect solutions run in one campaign alone.
+    totals = {name: sum(row.values()) for name, row in table.items() if sum(row.values())}
+    left = np.zeros(len(totals))
     for status in campaign_tables.STATUSES:
-        shares = np.array([100 * row[status] / totals[name] for name, row in table.items()])
-        axes.barh(list(table), shares, left=left, label=status)
+        shares = np.array([100 * table[name][status] / total for name, total in totals.items()])
+        axes.barh(list(totals), shares, left=left, label=status)
         left += shares
     axes.set(xlabel="executions, %")
     axes.invert_yaxis()
     axes.tick_params(axis="y", labelsize=7)
-    axes.legend(fontsize=7)
+    # Above the bars, which fill all of the width.
+    axes.legend(fontsize=7, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(campaign_tables.STATUSES))
     _saved(figure, path)
 
 
@@ -205,6 +210,7 @@ def draw_quantiles(examples: Sequence[dataset_statistics.Example], path: pathlib
         ):
             axes.plot(np.sort(values), marker=".", linewidth=1, label=kind)
             axes.set(title=name, yscale="log", xlabel="problems, sorted")
+            axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
             plain_log_ticks(axes.yaxis)
     all_axes[0].set_ylabel("seconds")
     all_axes[0].legend(fontsize=7)

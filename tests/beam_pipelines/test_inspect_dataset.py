@@ -24,6 +24,7 @@ def test_tables_are_printed_and_written_with_figures(dataset, capsys):
     printed = capsys.readouterr().out
     assert "what each stage kept" in printed
     assert "4 problems" in printed
+    assert str(dataset / "inspection" / "index.html") in printed
     summary = json.loads((dataset / "inspection" / "summary.json").read_text())
     assert summary["filterability"]["original"]["problems"] == 4
     assert summary["pass_rates"] == planted.PASS_RATES

@@ -25,6 +25,14 @@ def test_counts_of_the_paper_stand_beside_its_own_source_alone(has_paper, capsys
     assert ("paper kept" in " ".join(capsys.readouterr().out.split())) == has_paper
 
 
+def test_a_table_too_wide_for_a_console_is_turned_and_what_is_no_number_stays_blank(capsys):
+    figures = {f"a_rather_long_name_{n}": float(n) for n in range(12)} | {"undefined": float("nan")}
+    console.print_figures("attrition", {"": figures}, form="{:.4g}")
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in figures)
+    assert "nan" not in printed
+
+
 def test_costs_add_up_over_stages_and_kinds_of_tests():
     step = StageCount("validate", 1, 1, 1, (("executions", 100), ("program_s", 36.0), ("waited_s", 18.0), ("other", 9)))
     timing = dataclasses.replace(step, stage="time")
