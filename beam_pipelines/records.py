@@ -180,9 +180,10 @@ class Problem:
         return self.checker.startswith("{")
 
     @property
-    def is_interactive(self) -> bool:
-        """Whether a program of the problem talks to solutions."""
-        return self.is_judged_by_program and "interactor" in json.loads(self.checker)
+    def has_no_answers(self) -> bool:
+        """Whether no output answers a test: a program talks to solutions, or makes the input of their next pass."""
+        programs = json.loads(self.checker) if self.is_judged_by_program else {}
+        return "interactor" in programs or programs.get("passes", 1) > 1
 
     @property
     def executed(self) -> Executions:

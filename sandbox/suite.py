@@ -16,6 +16,7 @@ MEBIBYTE = 1 << 20
 SERVICE_CAP_S = 10.0
 MOST_SECONDS = 600
 MOST_FILES = 100
+MOST_PASSES = 1000
 # The largest input that backends take by themselves, and the largest that any setting can allow.
 INPUT_BYTES, MOST_INPUT_BYTES = 512 * MEBIBYTE, 1 << 40
 CONVENTIONS = ("testlib", "kattis")
@@ -75,6 +76,10 @@ class JudgeProgram:
       arguments: further arguments of its command line.
       files: its further files by name.
       limits: what one run of it may use.
+      passes: how often, at most, the program under test runs on a test, 1 to 1000. With more than one, a judge by the
+        `kattis` convention asks for another pass by exiting with 42 after it wrote the input of that pass into
+        `feedback/nextpass.in`; other files of that folder stay for the next pass. Limits hold for each pass, and the
+        seconds of a test are those of its longest pass.
 
     Raises:
       InvalidRequestError: a field is of a wrong type or none of its choices.
@@ -88,12 +93,16 @@ class JudgeProgram:
     arguments: tuple[str, ...] = ()
     files: dict[str, str] = dataclasses.field(default_factory=dict)
     limits: Limits = Limits()
+    passes: int = 1
 
     def __post_init__(self) -> None:
         conform_fields(self, path=f"{self.FIELD}.")
         require_files(self.files, f"{self.FIELD}.files")
         expected = f"one of {', '.join(CONVENTIONS)}"
         require(self.convention in CONVENTIONS, f"{self.FIELD}.convention", self.convention, expected)
+        most = MOST_PASSES if self.convention == "kattis" and self.FIELD == JudgeProgram.FIELD else 1
+        expected = f"a whole number in [1, {most}]: only judges by the kattis convention ask for several"
+        require(1 <= self.passes <= most, f"{self.FIELD}.passes", self.passes, expected)
 
 
 @dataclasses.dataclass(frozen=True)

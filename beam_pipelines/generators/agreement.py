@@ -2,7 +2,7 @@
 
 Comes between the inputs of a generator and the tests that they become. Where a program judges outputs, texts need not
 be equal: one solution's outputs are the answers, and the program has to accept all other solutions against them. An
-interactor has to accept all of them.
+interactor, or a judge of several passes, has to accept all of them.
 """
 
 import dataclasses
@@ -63,8 +63,8 @@ def find_agreement(
       InvalidRequestError: the sandbox does not know the checker, or its program does not compile.
     """
     solutions = [problem.solutions[s] for s in pool]
-    if problem.is_interactive:
-        return _agree_with_interactor(problem, session, pool=pool, candidates=candidates)
+    if problem.has_no_answers:
+        return _agree_without_answers(problem, session, pool=pool, candidates=candidates)
     runs = session.run(solutions, candidates, returns_output=True)
     outputs = successful_outputs(runs)
     if problem.is_judged_by_program:
@@ -99,10 +99,10 @@ def _agree_before_judge(
     return None
 
 
-def _agree_with_interactor(
+def _agree_without_answers(
     problem: Problem, session: SandboxSession, *, pool: Sequence[int], candidates: Sequence[Test]
 ) -> Agreement | None:
-    """Let the interactor judge all solutions: there is no answer, and none of those that end may be turned down."""
+    """Let the problem's program judge all solutions: there is no answer, and none that ends may be turned down."""
     tests = with_outputs(candidates, [""] * len(candidates))
     executions = session.run([problem.solutions[s] for s in pool], tests, checker=problem.checker).executions
     against = (verdict_code(Verdict.WRONG_OUTPUT), verdict_code(Verdict.SANDBOX_FAULT))

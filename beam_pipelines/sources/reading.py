@@ -119,6 +119,13 @@ def parse_or_reject(
         return Rejection(record_id, "read", "broken_record", str(error))
 
 
+WHAT_PROGRAMS_DO = {
+    "interactive": "talks to programs",
+    "multi_pass": "makes the inputs of further passes",
+    "special_judge": "judges outputs",
+}
+
+
 def own_checker(programs: JudgeProgram | ProblemPrograms, options: BuildOptions, *, comparison: str) -> str:
     """Return what a problem with judging programs of its own carries as its checker.
 
@@ -128,15 +135,15 @@ def own_checker(programs: JudgeProgram | ProblemPrograms, options: BuildOptions,
       comparison: name of the comparison to use instead, where the build asks for that.
 
     Raises:
-      UnsupportedProblemError: the build rejects such problems, the problem is interactive and outputs are to be
-        compared, or a program cannot run.
+      UnsupportedProblemError: the build rejects such problems, outputs are to be compared although the problem is
+        interactive or takes several passes, or a program cannot run.
     """
     is_interactive = isinstance(programs, ProblemPrograms)
-    if options.special_judges == COMPARE and not is_interactive:
+    kind = "interactive" if is_interactive else "multi_pass" if programs.passes > 1 else "special_judge"
+    if options.special_judges == COMPARE and kind == "special_judge":
         return comparison
     if options.special_judges != RUN:
-        reason, detail = ("interactive", "talks to programs") if is_interactive else ("special_judge", "judges outputs")
-        raise UnsupportedProblemError(reason, f"a program of the problem {detail}")
+        raise UnsupportedProblemError(kind, f"a program of the problem {WHAT_PROGRAMS_DO[kind]}")
     if not is_interactive:
         return to_json(_runnable(programs, options))
     judge = programs.judge and _runnable(programs.judge, options)

@@ -250,7 +250,15 @@ class SandboxWorker:
             if on_their_way:
                 self.stop()
 
-    def judge(self, judge: protocol.JudgeProgram, *, input_text: str, output: str, answer: str) -> Mapping[str, object]:
+    def judge(
+        self,
+        judge: protocol.JudgeProgram,
+        *,
+        input_text: str,
+        output: str,
+        answer: str,
+        feedback: Mapping[str, str] | None = None,
+    ) -> Mapping[str, object]:
         """Let a problem's own program judge an output, in a runner in which nothing else ever runs.
 
         Args:
@@ -258,9 +266,10 @@ class SandboxWorker:
           input_text: the test's input.
           output: what the program under test printed.
           answer: what the suite expects.
+          feedback: files by name that the judge left after the pass before; None where there is one pass alone.
 
         Returns:
-          The report of the judge's run, as `run` yields it.
+          The report of the judge's run, as `run` yields it; with `feedback` its output is that folder's files as JSON.
 
         Raises:
           InvalidRequestError: the judge does not compile.
@@ -271,7 +280,7 @@ class SandboxWorker:
         arguments = conventions.arguments_of(judge)
         error = self._judge.compile(judge.program, language=judge.language, files=judge.files, arguments=arguments)
         protocol.require(error is None, "suite.judge.program", judge.language, f"a program that compiles ({error})")
-        suite = protocol.Suite((conventions.packed(input_text, output, answer),), (None,))
+        suite = protocol.Suite((conventions.packed(input_text, output, answer, feedback=feedback),), (None,))
         (report,) = self._judge.run(suite, [0], limits=lambda _: judge.limits, probes=False)
         return report
 

@@ -6,6 +6,7 @@ user and under limits. No program is parsed with more rights than it will run wi
 
 import fcntl
 import functools
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -108,11 +109,15 @@ def unpack_files(role: str) -> None:
     sizes in bytes, then the test's input, the output to be judged and the answer. They become the files JUDGED_FILES,
     and FEEDBACK a folder for a message to the judges. The output becomes the standard input of a judge. An interactor,
     which has none to judge, may write there: what it writes takes the place of the packed files.
+
+    A judge that is called for one pass of several has a fourth part, what `_return_feedback` made of the folder after
+    the pass before. Then the whole folder comes back in place of its output.
     """
     source = 0 if role == JUDGE else FILES_DESCRIPTOR
     content = b"".join(iter(functools.partial(os.read, source, 1 << 20), b""))
     head, _, rest = content.partition(b"\n")
-    for name, size in zip(JUDGED_FILES, map(int, head.split()), strict=True):
+    sizes = [*map(int, head.split())]
+    for name, size in zip(JUDGED_FILES, sizes, strict=False):
         if role == INTERACTOR and name == OUTPUT:
             os.ftruncate(source, 0)
             os.symlink(f"/proc/self/fd/{source}", name)
@@ -121,12 +126,39 @@ def unpack_files(role: str) -> None:
             file.write(rest[:size])
         rest = rest[size:]
     os.mkdir(FEEDBACK)
-    # What a program of the problem says there stands where its output, or what it wrote, is read.
-    os.symlink(f"/proc/self/fd/{1 if role == JUDGE else source}", f"{FEEDBACK}/{MESSAGE}")
+    has_passes = len(sizes) > len(JUDGED_FILES)
+    if not has_passes:
+        # What a program of the problem says there stands where its output, or what it wrote, is read.
+        os.symlink(f"/proc/self/fd/{1 if role == JUDGE else source}", f"{FEEDBACK}/{MESSAGE}")
     if role == JUDGE:
         output = os.open(OUTPUT, os.O_RDONLY)
         os.dup2(output, 0)
         os.close(output)
+    if has_passes:
+        for name, text in json.loads(rest).items():
+            with open(f"{FEEDBACK}/{name}", "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+                file.write(text)
+        _return_feedback()
+
+
+def _return_feedback() -> None:
+    """Go on in a child; this process waits for its end, prints the files of FEEDBACK as JSON, and ends likewise."""
+    child = os.fork()
+    if not child:
+        # This process's output is the feedback alone.
+        os.dup2(2, 1)
+        return
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    texts = {}
+    for entry in os.scandir(FEEDBACK):
+        if entry.is_file(follow_symlinks=False):
+            with open(entry.path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+                texts[entry.name] = file.read()
+    content = memoryview(json.dumps(texts).encode())
+    while content:
+        content = content[os.write(1, content) :]
+    os._exit(code if code >= 0 else 128 - code)
 
 
 def encoded(text: str) -> bytes:

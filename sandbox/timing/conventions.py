@@ -4,6 +4,7 @@ A program of a problem that ends in any other way than its convention says is a 
 verdict on the program that it was to judge. Pure.
 """
 
+import json
 import typing
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -48,9 +49,14 @@ def arguments_of(judge: JudgeProgram) -> list[str]:
     return [*_ARGUMENTS[judge.convention], *judge.arguments]
 
 
-def packed(input_text: str, output: str, answer: str) -> str:
-    """Pack what a program of a problem reads into one text, which `languages.unpack_files` takes apart."""
-    parts = (input_text, output, answer)
+def packed(input_text: str, output: str, answer: str, *, feedback: Mapping[str, str] | None = None) -> str:
+    """Pack what a program of a problem reads into one text, which `languages.unpack_files` takes apart.
+
+    Args:
+      input_text, output, answer: of the test; the output to be judged.
+      feedback: files by name that a pass before left in the judge's folder; None where there is one pass alone.
+    """
+    parts = (input_text, output, answer, *([] if feedback is None else [json.dumps(dict(feedback))]))
     sizes = (len(part.encode("utf-8", "surrogatepass")) for part in parts)
     return f"{' '.join(map(str, sizes))}\n{''.join(parts)}"
 

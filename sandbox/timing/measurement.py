@@ -15,10 +15,9 @@ from typing import NamedTuple, Protocol
 
 from sandbox import protocol
 from sandbox.protocol import RunRequest, Suite, TestResult, Verdict
-from sandbox.timing import calls, estimate, restlessness, verdicts
+from sandbox.timing import calls, estimate, passes, restlessness, verdicts
 from sandbox.timing.conventions import DETAIL_CHARACTERS, Judgement
 from sandbox.timing.estimate import Timing
-from sandbox.timing.judging import judge_report
 
 Report = Mapping[str, typing.Any]
 LimitsOfTest = Callable[[int], protocol.Limits]
@@ -60,7 +59,15 @@ class ProgramExecutor(Protocol):
         patience_s: Callable[[int], float] = ...,
     ) -> Iterator[Report]: ...
 
-    def judge(self, judge: protocol.JudgeProgram, *, input_text: str, output: str, answer: str) -> Report: ...
+    def judge(
+        self,
+        judge: protocol.JudgeProgram,
+        *,
+        input_text: str,
+        output: str,
+        answer: str,
+        feedback: Mapping[str, str] | None = None,
+    ) -> Report: ...
 
 
 class Begun(NamedTuple):
@@ -173,7 +180,7 @@ def _repeat(
         patience_s = {test: _patience_s(timings[test]) for test in needy}
         for test, report in _reports(worker, request, suite, sorted(needy), patience_s=patience_s):
             executions[test] += 1
-            judgement = judge_report(worker, report, suite, test, request)
+            report, judgement = passes.judge_execution(worker, report, suite, test, request)
             if judgement.verdict is Verdict.SUCCESS:
                 timings[test].append(_timing(report))
             else:
@@ -209,15 +216,18 @@ def _reports(
     patience_s = patience_s or {}
     # A judge that works while the next run is under way would have its core.
     ahead = 1 if request.stops_early or suite.judge else AHEAD
-    reports = worker.run(
-        suite,
-        tests,
-        limits=request.limits_of,
-        probes=request.repeats > 1,
-        ahead=ahead,
-        patience_s=lambda test: patience_s.get(test, 0.0),
-    )
-    return zip(tests, reports, strict=True)
+    # The further passes of a test run between it and the next, so that the worker is asked for one test at a time.
+    groups = [[test] for test in tests] if passes.has_passes(suite) else [tests]
+    for group in groups:
+        reports = worker.run(
+            suite,
+            group,
+            limits=request.limits_of,
+            probes=request.repeats > 1,
+            ahead=ahead,
+            patience_s=lambda test: patience_s.get(test, 0.0),
+        )
+        yield from zip(group, reports, strict=True)
 
 
 def _timing(report: Report) -> Timing:
@@ -236,7 +246,7 @@ def _first_round(
     """Run each test once; `timings` receives the runs that succeed."""
     results = []
     for test, report in _reports(worker, request, suite, tests):
-        judgement = judge_report(worker, report, suite, test, request)
+        report, judgement = passes.judge_execution(worker, report, suite, test, request)
         results.append(_result(report, test, judgement, worker.name, request))
         if judgement.verdict is Verdict.SUCCESS:
             timings[test] = [_timing(report)]

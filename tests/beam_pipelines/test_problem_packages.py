@@ -207,7 +207,8 @@ def test_arguments_may_stand_with_a_group_or_a_test(tmp_path, file, text):
          "special_judge", "as it is"),
         ({"problem.yaml": "validation: custom interactive"}, "interactive", "output_validators: no source"),
         ({"problem.yaml": "type: interactive"}, "interactive", "no source"),
-        ({"problem.yaml": "type: [scoring, multi-pass]"}, "multi_pass", "multi-pass"),
+        ({"problem.yaml": "type: [interactive, multi-pass]"}, "multi_pass", "interactive and multi-pass"),
+        ({"problem.yaml": "type: [scoring, multi-pass]"}, "special_judge", "output_validator: no source"),
         ({"problem.yaml": "type: submit-answer"}, "submit_answer", "submit-answer"),
         ({"problem.yaml": "validator_flags: float_tolerance much"}, "broken_record", "float_tolerance = 'much'"),
         ({"problem.yaml": "validator_flags: --strict"}, "broken_record", "'--strict'"),
@@ -228,6 +229,17 @@ def test_a_package_that_does_not_fit_is_rejected_with_a_reason(tmp_path, change,
 
 def test_a_scoring_problem_with_the_default_validator_is_judged_by_comparison(tmp_path):
     assert isinstance(read_package(tmp_path, LATER | {"problem.yaml": "type: scoring"}), Problem)
+
+
+@pytest.mark.parametrize(("limits", "passes"), [("", 2), ("limits: {validation_passes: 3}", 3)])
+def test_a_multi_pass_problem_is_judged_as_often_as_it_says(tmp_path, limits, passes):
+    files = LATER | {"problem.yaml": f"type: multi-pass\n{limits}", "output_validator/v.py": "main"}
+    problem = read_package(tmp_path, files)
+    judge = from_json(JudgeProgram, problem.checker)
+    assert (judge.program, judge.convention, judge.passes) == ("main", "kattis", passes)
+    assert problem.has_no_answers
+    for choice in ("compare", "reject"):
+        assert read_package(tmp_path, files, special_judges=choice).reason == "multi_pass"
 
 
 def test_a_validator_of_the_packages_own_is_compared_or_left_out_on_demand(tmp_path):

@@ -2,7 +2,8 @@
 
 Tests that the samples and secret data hold are original tests. How outputs are compared follows the arguments of the
 default validator; a validator of the package's own judges in the sandbox, and talks to programs where the problem is
-interactive. What is not judged by one run (multi-pass problems, answers that are submitted) is named and left out.
+interactive, and asks for the next pass where a test takes several. What no run of a program judges (answers that are
+submitted), and conversations of several passes, are named and left out.
 """
 
 import configparser
@@ -97,7 +98,14 @@ def _checker(validator: Validator | None, arguments: Arguments, options: BuildOp
     if validator is None:
         return choose_checker(arguments)
     kind = Interactor if validator.is_interactive else JudgeProgram
-    program = kind(validator.program, validator.language, "kattis", arguments=arguments, files=dict(validator.files))
+    program = kind(
+        validator.program,
+        validator.language,
+        "kattis",
+        arguments=arguments,
+        files=dict(validator.files),
+        passes=validator.passes,
+    )
     programs = ProblemPrograms(program) if isinstance(program, Interactor) else program
     return own_checker(programs, options, comparison="kattis")
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from beam_pipelines.sources.languages import language_of_file
-from beam_pipelines.sources.reading import BrokenRecordError, UnsupportedProblemError
+from beam_pipelines.sources.reading import BrokenRecordError, UnsupportedProblemError, optional_field
 
 # A scoring problem that the default validator judges has full score where every test is right: that is judged here.
-UNJUDGED_TYPES = {"multi-pass": "multi_pass", "submit-answer": "submit_answer"}
-INTERACTIVE = "interactive"
+UNJUDGED_TYPES = {"submit-answer": "submit_answer"}
+INTERACTIVE, MULTI_PASS = "interactive", "multi-pass"
+DEFAULT_PASSES = 2
 VALIDATOR_FOLDERS = ("output_validator", "output_validators")
 # Settings of a group of tests: of format 2025-09, and of the older ones.
 GROUP_FILES = ("test_group.yaml", "testdata.yaml")
@@ -33,12 +34,14 @@ class Validator(NamedTuple):
       language: the sandbox's name of its language.
       files: its other files by name.
       is_interactive: whether it talks to the program under test instead of reading its output.
+      passes: how often, at most, it lets the program under test run on one test.
     """
 
     program: str
     language: str
     files: Mapping[str, str]
     is_interactive: bool
+    passes: int = 1
 
 
 def read_validator(package: pathlib.Path, manifest: Mapping[str, object]) -> Validator | None:
@@ -63,6 +66,13 @@ def read_validator(package: pathlib.Path, manifest: Mapping[str, object]) -> Val
     is_legacy = str(manifest.get("problem_format_version") or "legacy").startswith("legacy") and "type" not in manifest
     own = [package / folder for folder in VALIDATOR_FOLDERS if _has_program(package / folder)]
     is_interactive = INTERACTIVE in words
+    if MULTI_PASS in words and is_interactive:
+        raise UnsupportedProblemError("multi_pass", "type: interactive and multi-pass")
+    if MULTI_PASS in words:
+        limits = dict(optional_field(manifest, "limits", dict, {}))
+        passes = optional_field(limits, "validation_passes", int, DEFAULT_PASSES)
+        folder = own[0] if own else package / VALIDATOR_FOLDERS[0]
+        return _validator(folder, is_interactive=False)._replace(passes=passes)
     if is_interactive or validation[0] != "default" or (own and not (is_legacy and "validation" in manifest)):
         return _validator(own[0] if own else package / VALIDATOR_FOLDERS[1], is_interactive=is_interactive)
     return None

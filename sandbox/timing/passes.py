@@ -1,0 +1,118 @@
+"""Runs the further passes of a test that a judge asks for, each on an input that the judge wrote, and judges them all.
+
+By the multi-pass problems of package formats 2023-07 and 2025-09: limits hold for each pass, and what the judge leaves
+in its folder stays there for the next one. The test's seconds are those of its longest pass, which is the one that the
+limit looks at. Problems of one pass are judged by `timing.judging` alone.
+"""
+
+import json
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from sandbox.protocol import JudgeProgram, Limits, RunRequest, Suite, Verdict
+from sandbox.timing import verdicts
+from sandbox.timing.conventions import DETAIL_CHARACTERS, PROBLEM, RIGHT, Judgement, read_judge
+from sandbox.timing.judging import judge_report
+
+Report = Mapping[str, typing.Any]
+NEXT_INPUT, MESSAGE = "nextpass.in", "judgemessage.txt"
+
+
+class PassExecutor(Protocol):
+    """What runs the current program and the program of a problem: a worker."""
+
+    def run(
+        self, suite: Suite, tests: Sequence[int], *, limits: typing.Callable[[int], Limits], probes: bool
+    ) -> Iterator[Report]: ...
+
+    def judge(
+        self,
+        judge: JudgeProgram,
+        *,
+        input_text: str,
+        output: str,
+        answer: str,
+        feedback: Mapping[str, str] | None = None,
+    ) -> Report: ...
+
+
+def has_passes(suite: Suite) -> bool:
+    """Tell whether the judge of a suite may ask for further passes."""
+    return suite.judge is not None and suite.judge.passes > 1
+
+
+def judge_execution(
+    worker: PassExecutor, report: Report, suite: Suite, test: int, request: RunRequest
+) -> tuple[Report, Judgement]:
+    """Judge one execution, after the further passes that the judge asks for.
+
+    Args:
+      worker: runs the program and the judge.
+      report: what the runner says of the execution, or of its first pass.
+      suite: the test's input and expected output, and how outputs are judged.
+      test: index into the suite.
+      request: the limits that each pass runs under.
+
+    Returns:
+      The report of the pass that failed, else of the longest one; and what became of the execution.
+
+    Raises:
+      InvalidRequestError: the judge does not compile.
+      WorkerLost, RunAbandoned: from `worker`.
+    """
+    if not has_passes(suite):
+        return report, judge_report(worker, report, suite, test, request)
+    judge = typing.cast(JudgeProgram, suite.judge)
+    answer, limits = suite.expected[test] or "", request.limits_of(test)
+    text, feedback, reports = suite.text_of(test), {}, [report]
+    while True:
+        judgement, feedback = _judge_pass(worker, reports[-1], judge, test, (text, answer, feedback), limits)
+        following = feedback.pop(NEXT_INPUT, None)
+        judgement = _checked(judgement, following is not None, len(reports), judge, test)
+        if judgement.verdict is not RIGHT:
+            return reports[-1], judgement
+        if following is None:
+            return max(reports, key=lambda one: one["wall_s"]), judgement
+        text = following
+        suite_of_pass = Suite((text,), (None,))
+        reports += worker.run(suite_of_pass, [0], limits=lambda _: limits, probes=request.repeats > 1)
+
+
+def _judge_pass(
+    worker: PassExecutor,
+    report: Report,
+    judge: JudgeProgram,
+    test: int,
+    given: tuple[str, str, Mapping[str, str]],
+    limits: Limits,
+) -> tuple[Judgement, dict[str, str]]:
+    """Judge one pass on its input, the answer and the folder so far; return what the folder holds then as well."""
+    text, answer, feedback = given
+    verdict = verdicts.verdict_of(report, expected=None, checker="lines", limits=limits)
+    if verdict is not Verdict.SUCCESS:
+        return Judgement(verdict, str(report["errors"])[-DETAIL_CHARACTERS:]), {}
+    output = verdicts.text_of(report["output"])
+    if output is None:
+        return Judgement(Verdict.WRONG_OUTPUT, "the output is not UTF-8"), {}
+    said = worker.judge(judge, input_text=text, output=output, answer=answer, feedback=feedback)
+    try:
+        left = json.loads(said["output"]) if said["output"] else {}
+    except ValueError:
+        return Judgement(Verdict.SANDBOX_FAULT, f"{judge.FIELD} failed on test {test}: too much feedback", PROBLEM), {}
+    # What it wrote for the judges comes before what it printed.
+    words = {"errors": left[MESSAGE]} if left.get(MESSAGE) else {}
+    return read_judge({**said, "output": b"", **words}, judge, test), left
+
+
+def _checked(judgement: Judgement, asks_again: bool, passes: int, judge: JudgeProgram, test: int) -> Judgement:
+    """Return a judgement, or the fault of a judge that asks for another pass where it may not."""
+    if not asks_again or judgement.verdict is Verdict.SANDBOX_FAULT:
+        return judgement
+    if judgement.verdict is not RIGHT:
+        why = f"it turned the output down and wrote {NEXT_INPUT}"
+    elif passes >= judge.passes:
+        why = f"it asked for more than {judge.passes} passes"
+    else:
+        return judgement
+    return Judgement(Verdict.SANDBOX_FAULT, f"{judge.FIELD} failed on test {test}: {why}", PROBLEM)
