@@ -231,6 +231,11 @@ def test_a_scoring_problem_with_the_default_validator_is_judged_by_comparison(tm
     assert isinstance(read_package(tmp_path, LATER | {"problem.yaml": "type: scoring"}), Problem)
 
 
+def test_the_comparison_of_tests_that_are_still_to_be_generated_is_that_of_their_settings(tmp_path):
+    planned = "test_group.yaml: {output_validator_args: [case_sensitive]}\n"
+    assert read_package(tmp_path, LATER | {"generators/generators.yaml": planned}).checker == "kattis:case_sensitive"
+
+
 @pytest.mark.parametrize(("limits", "passes"), [("", 2), ("limits: {validation_passes: 3}", 3)])
 def test_a_multi_pass_problem_is_judged_as_often_as_it_says(tmp_path, limits, passes):
     files = LATER | {"problem.yaml": f"type: multi-pass\n{limits}", "output_validator/v.py": "main"}

@@ -15,6 +15,7 @@ DEFAULT_PASSES = 2
 VALIDATOR_FOLDERS = ("output_validator", "output_validators")
 # Settings of a group of tests: of format 2025-09, and of the older ones.
 GROUP_FILES = ("test_group.yaml", "testdata.yaml")
+GENERATORS_FILE = "generators/generators.yaml"
 ARGUMENT_KEYS = ("output_validator_args", "output_validator_flags", "validator_flags")
 SENSITIVE = ("case_sensitive", "space_change_sensitive")
 TOLERANCES = ("float_tolerance", "float_absolute_tolerance", "float_relative_tolerance")
@@ -103,7 +104,8 @@ def validator_arguments(
 ) -> Arguments:
     """Return the arguments of the output validator for one test.
 
-    The test's own settings count, else those of the nearest group above it, else those of the manifest.
+    The test's own settings count, else those of the nearest group above it, else those that `generators.yaml` would
+    write for all tests, where a package comes without the files that it generates, else those of the manifest.
 
     Args:
       path: the test's input file.
@@ -114,7 +116,9 @@ def validator_arguments(
     places = [path.with_suffix(".yaml")]
     for folder in path.relative_to(package).parents[:-1]:
         places += [package / folder / name for name in GROUP_FILES]
-    for settings in (*map(read, places), manifest):
+    planned = read(package / GENERATORS_FILE)
+    groups = [group for name in GROUP_FILES if isinstance(group := planned.get(name), dict)]
+    for settings in (*map(read, places), *groups, manifest):
         for key in ARGUMENT_KEYS:
             if settings.get(key) is not None:
                 return _words(settings[key], key)
