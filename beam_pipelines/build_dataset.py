@@ -125,6 +125,8 @@ def build(
     (output.target / COMPLETE).write_text("complete\n")
     sizes = ", ".join(f"{name} {count}" for name, count in Counter(splits.values()).items())
     print(f"dataset: {sizes}; {wall_s:.1f} s, of which {spent['waited_s']:.1f} s in the sandbox")
+    if gone := len(records) - len(kept):
+        print(f"where {gone} other records went, and why: {output.target / TRACES}")
 
 
 def write_records_of_build(
