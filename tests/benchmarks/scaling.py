@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import pathlib
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -129,7 +130,10 @@ def draw(found: dict[str, dict]) -> Figure:
         axes.loglog(size, values, color=style.colour(index), marker=style.marker(index))
         axes.set_xticks(size, [f"{one:,.0f}" for one in size])
         axes.minorticks_off()
-        axes.set_yticks(values, [f"{one:,.1f}" for one in values])
+        axes.set_yticks([])
+        for x, value in zip(size, values, strict=True):
+            axes.annotate(f"{value:,.1f}", (x, value), textcoords="offset points", xytext=(0, -14), ha="center")
+        axes.margins(0.15)
         axes.set(xlabel=label, ylabel=key.replace("_per_s", " a second").replace("_", " "))
         axes.set_title(f"{name}: exponent {part['exponent']:.2f}, limit {part['limit_share']:.0%}", fontsize=9)
     return figure
@@ -145,7 +149,10 @@ def main() -> None:
         parser.error(f"--only={','.join(unknown)}: expected names among {', '.join(PARTS)}")
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as directory:
-        found = {name: PARTS[name](pathlib.Path(directory)) for name in PARTS if name in only}
+        found = {}
+        for name in only:
+            found[name] = PARTS[name](pathlib.Path(directory))
+            print(name, json.dumps(found[name]), file=sys.stderr, flush=True)
     flags.output.mkdir(parents=True, exist_ok=True)
     draw(found).savefig(flags.output / "scaling.png", dpi=style.DPI)
     print(json.dumps({"cores": CORES, "load": load, **found}))
