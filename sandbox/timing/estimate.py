@@ -31,6 +31,8 @@ FLOORS_APART = 3.0
 PRIOR_RUNS = 4
 PAST_TESTS, FADING = 8.0, 0.9
 UNKNOWN_TESTS, UNKNOWN_SHARE = 2.0, 0.007
+# A test of this length counts half for others.
+SHORT_S = 5e-3
 # The most a test adds to the spread of others. Where no test ran twice, SINGLE_SHARE is the deviation: one run says
 # nothing about its own.
 MOST_SPREAD_SHARE, SINGLE_SHARE = 0.3, 0.05
@@ -58,8 +60,8 @@ class Spreads(NamedTuple):
     """How far runs of one test lay above their floor in the last requests of a worker; older ones count less.
 
     Attributes:
-      tests: how many tests that ran more than once say so.
-      sum: the sum of their spreads, each a share of the test's seconds.
+      tests: how many tests that ran more than once say so; short ones count for less.
+      sum: the sum of their spreads, each a share of the test's seconds and weighed in the same way.
     """
 
     tests: float = 0.0
@@ -78,9 +80,14 @@ class Spreads(NamedTuple):
 
 
 def spreads_of(timings: Mapping[int, Sequence[Timing]]) -> Spreads:
-    """Sum up the spreads of one request; (0, 0) where no test ran twice."""
-    shares = [_spread_share(runs) for runs in timings.values() if len(runs) > 1]
-    return Spreads(float(len(shares)), math.fsum(shares))
+    """Sum up the spreads of one request; (0, 0) where no test ran twice.
+
+    In tests of a few milliseconds it is the kernel's jitter that runs differ by, which tells little about longer ones.
+    """
+    repeated = [runs for runs in timings.values() if len(runs) > 1]
+    weights = [_smallest_s(runs) / (_smallest_s(runs) + SHORT_S) for runs in repeated]
+    shares = [weight * _spread_share(runs) for weight, runs in zip(weights, repeated, strict=True)]
+    return Spreads(math.fsum(weights), math.fsum(shares))
 
 
 def tests_to_repeat(
