@@ -75,7 +75,6 @@ def become_user(uid: int, *, processes: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (processes + ROOM, processes + ROOM))
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
-    kernel.show_self()
 
 
 def take_precedence() -> None:

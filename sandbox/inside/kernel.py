@@ -19,7 +19,6 @@ READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 REMOUNT, BIND, RECURSIVE, PRIVATE = 32, 4096, 16384, 1 << 18
 DETACH = 2
 PR_SET_CHILD_SUBREAPER = 36
-PR_SET_DUMPABLE = 4
 PR_SET_MM, PR_SET_MM_MAP = 35, 14
 ADDR_NO_RANDOMIZE = 0x0040000
 # Heeded by the dynamic linker.
@@ -112,14 +111,6 @@ def adopt_orphans() -> None:
     A refusal is ignored.
     """
     _LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def show_self() -> None:
-    """Let this process read about itself (`/proc/self/fd`, `/proc/self/environ`) what a freshly executed one could.
-
-    Whoever gives up root may not, until it executes a binary or asks for it here.
-    """
-    _LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
 def fix_layout() -> bool:

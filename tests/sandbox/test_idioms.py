@@ -4,7 +4,7 @@ import pytest
 
 from sandbox.backends import docker, local
 from sandbox.protocol import Limits, Suite
-from tests.sandbox.comparison import differences
+from tests.sandbox.comparison import FAST, FRESH, differences, outcomes
 from tests.sandbox.engine import require_docker
 from tests.sandbox.idioms import IDIOMS, INPUT
 
@@ -35,3 +35,14 @@ def test_an_idiom_behaves_as_in_a_fresh_interpreter(worker, index):
             "without a control group, reserved stacks count: those of a fresh interpreter's threads are 512 MiB"
         )
     assert list(differences(worker, program, suite=SUITE, tests=[0], limits=LIMITS)) == []
+
+
+def test_what_the_kernel_shows_of_the_environment_is_what_the_program_was_given():
+    shown = "open('/proc/self/environ').read()[:-1].split(chr(0))"
+    program = f"import os; print({shown} == [f'{{k}}={{v}}' for k, v in os.environ.items()])"
+    (opened,) = local.local_workers(1)
+    try:
+        for language in (FAST, FRESH):
+            assert outcomes(opened, program, language, suite=SUITE, tests=[0], limits=LIMITS) == [(0, b"True\n", b"")]
+    finally:
+        opened.stop()
