@@ -10,13 +10,14 @@ from configs import quickstart
 from optimrl_jax import environment
 from optimrl_jax.jobs.checked_fields import did_you_mean
 from optimrl_jax.jobs.errors import SettingsError
+from optimrl_jax.rollout.rewarder import can_stop_early
 from optimrl_jax.study.plan import ROWS
 
 __all__ = ["ROWS", "get_config"]
 # The paper's 0.5 s are 5 % of its cap. On this corpus half of the references run longer than this.
 TIMEOUT_S = 0.002
-# A wrong program that runs on costs most where it may earn speed.
-OPTIMIZATION_ONLY_LIMIT_S = 0.15
+# Where a wrong program may earn something it is run on every test, and one that never ends costs the limit on each.
+WHOLE_RUN_LIMIT_S = 0.15
 
 
 def get_config(row: str = "per_test_top_30") -> ml_collections.ConfigDict:
@@ -36,6 +37,6 @@ def get_config(row: str = "per_test_top_30") -> ml_collections.ConfigDict:
     config.reward.update(preset.reward)
     if preset.environment["family"] == "absolute_timeout":
         config.environment.limit = TIMEOUT_S
-    if "optimization_only" in row:
-        config.sandbox.limit_s = OPTIMIZATION_ONLY_LIMIT_S
+    if not can_stop_early(environment.family_named(config.environment.family), config.reward.composition):
+        config.sandbox.limit_s = WHOLE_RUN_LIMIT_S
     return config

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from configs.study import get_config
 from optimrl_jax.environment import PRESETS
 from optimrl_jax.evaluation import records
 from optimrl_jax.jobs.errors import EXIT_USER_ERROR
@@ -31,6 +32,11 @@ def test_a_seed_is_whole_before_the_next_begins_and_its_rows_start_from_its_own_
     assert "(('sft', 's/seed1/sft'), ('mc', 's/seed1/mc'), ('per_test_top_30', 's/seed1/per_test_top_30'))" in str(
         second[3].flags
     )
+
+
+def test_a_wrong_program_is_cut_short_where_it_runs_on_every_test():
+    short = {row for row in ROWS if get_config(row).sandbox.limit_s < get_config().sandbox.limit_s}
+    assert short == {row for row in ROWS if any(form in row for form in ("blend", "multitask", "optimization_only"))}
 
 
 def test_rows_and_claims_name_rows_of_the_paper():
