@@ -86,7 +86,7 @@ def build(
       RuntimeError: the runner lost records.
     """
     start = time.monotonic()
-    load = host_check.warn_of_load()
+    load = host_check.host_load() if options.tests_only else host_check.warn_of_load()
     work = (epath.Path(options.work) if options.work else output.work) / manifest.identity_of(options, inputs)
     beam_runs.require_job_done(work, options)
     write_json(output.local / "options.json", dataclasses.asdict(options))

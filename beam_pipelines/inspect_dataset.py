@@ -72,8 +72,10 @@ PAGE_FIGURES = {
     "Statuses on generated tests": "statuses.png",
     "Human references on their leaderboards": "reference_percentiles.png",
 }
-COMPARISON_FIGURES = {
-    "Sizes of tests (App. A, Figure 8)": "sizes.png",
+# Of a dataset of tests alone.
+UNTIMED_TABLES = ("solutions", "sizes")
+UNTIMED_FIGURES = {"Sizes of tests (App. A, Figure 8)": "sizes.png"}
+COMPARISON_FIGURES = UNTIMED_FIGURES | {
     "Durations of executions: histogram and survival (App. A, Figure 9)": "durations.png",
 }
 
@@ -132,13 +134,19 @@ def inspect_dataset(directory: pathlib.Path, split: str, *, target: pathlib.Path
     build = json.loads((directory / "summary.json").read_text())
     summary = inspect_examples(examples, traces, build=build, problems=problems)
     (target / "summary.json").write_text(json.dumps(summary, indent=2))
-    draw_figures(examples, traces, standings=summary["references"], target=target)
-    draw_campaigns(campaign_tables.campaign_rates(problems), summary["statuses"], target=target)
-    tables = {title: summary[name] for name, title in PAGE_TABLES.items()}
-    tables |= {title: {name: summary[name]} for name, title in PAGE_ROWS.items()}
+    is_timed = summary["totals"]["references"] > 0
+    if is_timed:
+        figures.draw_durations(examples, target, standings=summary["references"])
+        figures.draw_campaigns(campaign_tables.campaign_rates(problems), traces, target, statuses=summary["statuses"])
+    else:
+        figures.draw_sizes({directory.name: examples}, target / "sizes.png")
+    shown = PAGE_TABLES if is_timed else {name: PAGE_TABLES[name] for name in UNTIMED_TABLES}
+    tables = {title: summary[name] for name, title in shown.items()}
+    if is_timed:
+        tables |= {title: {name: summary[name]} for name, title in PAGE_ROWS.items()}
     notes = [f"{summary['problems']} problems; cases for review are in {REVIEWS}."]
-    (target / "index.html").write_text(report_page(tables, PAGE_FIGURES, notes=notes))
-    print_summary(summary)
+    (target / "index.html").write_text(report_page(tables, PAGE_FIGURES if is_timed else UNTIMED_FIGURES, notes=notes))
+    print_summary(summary, is_timed=is_timed)
     print(f"all tables and figures: {target / 'index.html'}")
 
 
@@ -307,49 +315,19 @@ def standing_of_references(example: dataset_statistics.Example) -> dict[str, flo
     return {name: round(100 * float(position), 2) for name, position in pairs if np.isfinite(position)}
 
 
-def draw_figures(
-    examples: Sequence[dataset_statistics.Example],
-    traces: Sequence[Trace],
-    *,
-    standings: Mapping[str, Mapping[str, float]],
-    target: pathlib.Path,
-) -> None:
-    """Draw the figures about durations, pass rates and references into the directory `target`.
+def print_summary(summary: Mapping[str, Any], *, is_timed: bool) -> None:
+    """Print the stage table, generation, filterability, durations, tails, pass rates and standings.
 
     Args:
-      examples: problems of the dataset.
-      traces: what the correctness campaign noted, as `campaign_traces` returns it.
-      standings: problem id -> reference id -> percentile, in percent.
-      target: existing directory.
+      summary: as `inspect_examples` returns it.
+      is_timed: whether anything was executed; of tests alone their sizes are printed.
     """
-    figures.draw_duration_tails(examples, target / "duration_tails.png")
-    figures.draw_prevalence(examples, target / "prevalence.png")
-    figures.draw_quantiles(examples, target / "quantiles.png")
-    figures.draw_profiles(examples, target / "profiles.png")
-    figures.draw_pass_rates(traces, target / "pass_rates.png")
-    percent = [value for references in standings.values() for value in references.values()]
-    figures.draw_reference_percentiles(percent, target / "reference_percentiles.png")
-
-
-def draw_campaigns(
-    rows: Sequence[Mapping[str, Any]], statuses: Mapping[str, Mapping[str, float]], *, target: pathlib.Path
-) -> None:
-    """Draw the figures of the test campaigns into the directory `target`.
-
-    Args:
-      rows: as `campaign_tables.campaign_rates` returns them.
-      statuses: as `campaign_tables.status_table` returns it.
-      target: existing directory.
-    """
-    figures.draw_false_positives(rows, target / "false_positives.png")
-    figures.draw_filters(rows, target / "filters.png")
-    figures.draw_statuses(statuses, target / "statuses.png")
-
-
-def print_summary(summary: Mapping[str, Any]) -> None:
-    """Print the stage table, generation, filterability, durations, tails, pass rates and standings."""
     has_paper = summary["source"] == PAPER_SOURCE
     console.print_stage_table([StageRow(**row) for row in summary["stages"]], has_paper=has_paper)
+    if not is_timed:
+        console.print_figures("characters of input and output", summary["sizes"], form="{:.4g}")
+        print(f"{summary['problems']} problems")
+        return
     console.print_figures("problems that durations (or lengths) can filter", summary["filterability"], form="{:d}")
     title = "the same with the paper's base of 65 ms a run"
     console.print_figures(title, summary["filterability_with_base"], form="{:d}")

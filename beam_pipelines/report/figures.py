@@ -24,6 +24,48 @@ def plain_log_ticks(axis: Axis) -> None:
     axis.set_minor_formatter(ticker.NullFormatter())
 
 
+def draw_durations(
+    examples: Sequence[dataset_statistics.Example],
+    directory: pathlib.Path,
+    *,
+    standings: Mapping[str, Mapping[str, float]],
+) -> None:
+    """Draw the figures about durations and references.
+
+    Args:
+      examples: problems of the dataset, at least one with a duration.
+      directory: an existing one.
+      standings: problem id -> reference id -> percentile, in percent.
+    """
+    draw_duration_tails(examples, directory / "duration_tails.png")
+    draw_prevalence(examples, directory / "prevalence.png")
+    draw_quantiles(examples, directory / "quantiles.png")
+    draw_profiles(examples, directory / "profiles.png")
+    percent = [value for references in standings.values() for value in references.values()]
+    draw_reference_percentiles(percent, directory / "reference_percentiles.png")
+
+
+def draw_campaigns(
+    rows: Sequence[Mapping[str, Any]],
+    traces: Sequence[Mapping[str, float]],
+    directory: pathlib.Path,
+    *,
+    statuses: Mapping[str, Mapping[str, float]],
+) -> None:
+    """Draw the figures of the test campaigns.
+
+    Args:
+      rows: as `campaign_tables.campaign_rates` returns them.
+      traces: notes of the correctness campaign, one mapping per problem.
+      directory: an existing one.
+      statuses: as `campaign_tables.status_table` returns it.
+    """
+    draw_pass_rates(traces, directory / "pass_rates.png")
+    draw_false_positives(rows, directory / "false_positives.png")
+    draw_filters(rows, directory / "filters.png")
+    draw_statuses(statuses, directory / "statuses.png")
+
+
 def draw_duration_tails(examples: Sequence[dataset_statistics.Example], path: pathlib.Path) -> None:
     """Plot the share of tests above each duration, by kind of test, on logarithmic axes.
 
@@ -83,8 +125,8 @@ def draw_pass_rates(traces: Sequence[Mapping[str, float]], path: pathlib.Path) -
         # Many problems share a spot: its area says how many.
         spots = collections.Counter(tuple(100 * trace[name] for name in names) for trace in traces)
         axes.plot([0, 100], [0, 100], color="0.7", linewidth=1)
-        axes.scatter(*zip(*spots, strict=True), s=[10 + 2 * count for count in spots.values()], alpha=0.6)
-        most = max(spots.values())
+        axes.scatter(*np.reshape([*spots], (-1, 2)).T, s=[10 + 2 * count for count in spots.values()], alpha=0.6)
+        most = max(spots.values(), default=0)
         axes.set(title=f"{label} solutions: {len(traces)} problems,\narea by number, largest spot {most}")
         axes.set(xlabel="pass original tests, %", ylabel="pass generated tests too, %")
     _saved(figure, path)

@@ -8,6 +8,7 @@ import pytest
 from beam_pipelines import inspect_dataset
 from optimrl_jax.jobs.command_line import run_command
 from tests.beam_pipelines import planted
+from tests.beam_pipelines.corpora import run_quietly
 
 
 @pytest.fixture
@@ -36,6 +37,24 @@ def test_tables_are_printed_and_written_with_figures(dataset, capsys):
     pictures = {path.name for path in (dataset / "inspection").glob("*.png")}
     assert pictures == set(inspect_dataset.PAGE_FIGURES.values())
     assert all(name in page for name in pictures)
+
+
+def test_a_dataset_of_tests_alone_shows_what_it_has(tmp_path, capsys):
+    rows = [planted.as_object(planted.problem(name, statement=f"Add the numbers of list {name}.")) for name in "ab"]
+    path = tmp_path / "set.jsonl"
+    path.write_text("".join(json.dumps({**row, "solutions": []}) + "\n" for row in rows))
+    output = tmp_path / "dataset"
+    run_quietly("--source=jsonl", f"--input={path}", f"--output={output}", "--tests_only", "--similar=1")
+    capsys.readouterr()
+    assert inspect(f"--dataset={output}") == 0
+    printed = capsys.readouterr().out
+    assert "characters of input and output" in printed
+    assert "durations of tests" not in printed
+    page = (output / "inspection" / "index.html").read_text()
+    assert {path.name for path in (output / "inspection").glob("*.png")} == {"sizes.png"}
+    assert 'src="sizes.png"' in page
+    assert page.count("<img") == 1
+    assert "nan" not in page
 
 
 def test_several_datasets_are_compared_by_sizes_and_durations(dataset, finished_dataset, tmp_path):
