@@ -100,8 +100,7 @@ def generator_requests(values: argparse.Namespace) -> Iterator[GeneratorRequest]
 def _problems(values: argparse.Namespace) -> Iterator[Problem]:
     """Yield the problems that a build has verified or, without such, those of the source."""
     if values.verified:
-        directory = existing_place(values.verified, "--verified", is_directory=True)
-        yield from storage.read_problems(directory)
+        yield from storage.read_problems(values.verified)
         return
     options = BuildOptions(source=values.source, input=values.input, split=values.split, limit=values.limit)
     yield from (record for record in SOURCES[values.source](options).records() if isinstance(record, Problem))
@@ -212,6 +211,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         require(getattr(values, name) > 0, f"--{name}", getattr(values, name), "a positive number")
     require(values.endpoint.startswith("http"), "--endpoint", values.endpoint, "an http or https address")
     require(bool(values.model), "--model", values.model, "the name of a model")
+    if values.verified:
+        found = storage.count_records(existing_place(values.verified, "--verified", is_directory=True))
+        require(found > 0, "--verified", values.verified, "records that build_dataset --until=STAGE left, found none")
     return values
 
 

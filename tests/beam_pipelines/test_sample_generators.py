@@ -157,6 +157,7 @@ def test_python_2_programs_are_not_shown():
         ("--model=", "--model = '': expected the name of a model"),
         ("--attempts=0", "--attempts = 0: expected a positive number"),
         ("--output=absent/g.jsonl", "expected a file in a directory"),
+        ("--verified=.", "--verified = '.': expected records that build_dataset --until=STAGE left, found none"),
         ("--source=nowhere", "invalid choice: 'nowhere'"),
     ],
 )
