@@ -9,6 +9,13 @@ from tests.sandbox import servers
 
 CHECKER = "import sys\nsaid = open(sys.argv[2]).read().split()\nsys.exit(0 if sorted(said) == ['1', '2'] else 1)"
 INTERACTOR = "import sys\nprint(41, flush=True)\nsys.exit(42 if input() == '42' else 43)"
+ASKING_AGAIN = """
+import sys
+if open(sys.argv[1]).read() == "first":
+    open(sys.argv[3] + "nextpass.in", "w").write("second")
+    sys.exit(42)
+sys.exit(42 if input() == "second" else 43)
+"""
 SUITES = {
     "checker program": (Suite(("",), ("1 2",), judge=JudgeProgram(CHECKER, "python3")), "print(2, 1)", "print(2)"),
     "call": (Suite(("[20, 22]",), ("42",), call=Call("add")), "def add(a, b): return a + b", "def add(a, b): return a"),
@@ -16,6 +23,11 @@ SUITES = {
         Suite(("",), ("",), interactor=Interactor(INTERACTOR, "python3", "kattis")),
         "print(int(input()) + 1)",
         "print(input())",
+    ),
+    "passes": (
+        Suite(("first",), ("",), judge=JudgeProgram(ASKING_AGAIN, "python3", "kattis", passes=2)),
+        "print(input())",
+        "print('first')",
     ),
     "kattis": (Suite(("",), ("Abc 1.0",), checker="kattis"), "print('abc 1.0')", "print('abc 2')"),
 }
@@ -40,7 +52,7 @@ def test_a_suite_is_judged_alike_by_client_and_in_one_request(url, name):
             assert found.verdict is verdict, found
     fields = {"inputs": suite.inputs, "expected": suite.expected, "checker": suite.checker}
     for part, keys in (
-        ("judge", ("program", "language")),
+        ("judge", ("program", "language", "convention", "passes")),
         ("call", ("entry_point",)),
         ("interactor", ("program", "language", "convention")),
     ):
