@@ -113,9 +113,9 @@ def reliability_figure(found: Sequence[Reliability], *, groups: int) -> Figure:
 
 RECORDED_LABELS = {
     "plain": "seconds at face value",
-    "redrawn": "redrawn (noise_draws)",
-    "weighed": "groups weighed (reliability_draws)",
-    "dropped": "noisy tests dropped (most_noise)",
+    "redrawn": "redrawn",
+    "weighed": "groups weighed",
+    "dropped": "noisy tests dropped",
 }
 
 
@@ -141,11 +141,12 @@ def recorded_figure(effects: Sequence[RecordedEffect], *, groups: int, rollouts:
             for axes, name, factor in zip(column, ("cosine", "wrong_sign"), (1, 100), strict=True):
                 mean, low, high = factor * np.array([getattr(e, name) for e in chosen]).T
                 axes.errorbar(x, mean, style.whiskers(mean, low, high), label=RECORDED_LABELS[way], **look)
-        column[0].set(title=knowledge, xscale="log")
+        column[0].set_title(knowledge, fontsize=10)
+        column[0].set_xscale("log")
         column[1].set_xlabel("noise of a run, %")
         column[1].set_xticks([100 * one for one in noises], [f"{100 * one:g}" for one in noises])
         column[1].minorticks_off()
-    panels[0, 0].set_ylabel("cosine with the update of a perfect clock")
+    panels[0, 0].set_ylabel("cosine with the true update")
     panels[1, 0].set_ylabel("advantages of another sign, %")
     style.show_legend(panels[0, -1])
     return figure
