@@ -135,15 +135,18 @@ class LearnerService:
         work = self._work_queue.lease(actor, in_flight=in_flight, wait_s=0.0)
         return codec.encode_message("wait", {}) if work is None else codec.encode_message("work", work._asdict())
 
-    def _weights(self, message: codec.WireMessage, _: str) -> list:
+    def _weights(self, message: codec.WireMessage, actor: str) -> list:
         """Answer with one part of the weights: the first of the newest, or a later one of the version asked for."""
         part, wanted = _field(message, "part", int), _field(message, "version", int)
         version, arrays = self._weight_store.on_host(wanted if part else None)
         if not part and _field(message, "has", int) == version:
             return codec.encode_message("same", {})
+        if not arrays:
+            return codec.encode_message("wait", {"version": version})
         parts = codec.split_arrays(arrays, self._settings.actors.part_mib * 2**20)
         if not 0 <= part < len(parts):
             raise codec.MessageError(f"weights: expected a part below {len(parts)}, found {part}")
+        self._weight_store.mark_fetch(actor, version, is_last=part + 1 == len(parts))
         return codec.encode_message("weights", {"version": version, "parts": len(parts)}, parts[part])
 
     def _groups(self, message: codec.WireMessage, _: str) -> list:

@@ -171,7 +171,8 @@ class RemoteLearner:
         """Fetch the newest weights onto the placement, part by part; None if they are those of the last call.
 
         Each part is a call with its own patience, and each parameter moves on to its devices as soon as it is whole.
-        Where the learner no longer has the version of the first part, all are fetched again, of the newest.
+        Where the learner no longer has the version of the first part, all are fetched again, of the newest; while it
+        copies the next version in the place of the last one, this waits.
 
         Raises:
           MessageError: if they have another shape than the policy.
@@ -179,6 +180,9 @@ class RemoteLearner:
         run = self._run
         known = self._has[1] if self._has and self._has[0] == run else -1
         while (first := self._call("weights", run, has=known, part=0, version=-1)).kind != "same":
+            if first.kind == "wait":
+                time.sleep(PAUSE_S)
+                continue
             with contextlib.suppress(_SupersededError):
                 parts = codec.join_arrays(self._parts(first, run), self._like)
                 params = self._placement.put_each(parts, self._like)
@@ -197,7 +201,7 @@ class RemoteLearner:
         version = first.metadata["version"]
         for number in range(1, first.metadata["parts"]):
             answer = self._call("weights", run, has=-1, part=number, version=version)
-            if answer.metadata["version"] != version:
+            if answer.kind == "wait" or answer.metadata["version"] != version:
                 raise _SupersededError
             yield answer.arrays
 

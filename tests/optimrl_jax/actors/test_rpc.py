@@ -1,5 +1,9 @@
 """Messages between learner and actors: exact arrays, nothing that is not understood, no rollout of another start."""
 
+import threading
+import time
+from concurrent import futures
+
 import jax
 import msgpack
 import numpy as np
@@ -204,11 +208,70 @@ def test_weights_travel_in_parts_of_limited_size(part_bytes):
             dict(codec.join_arrays(wrong, tree))
 
 
-def test_a_version_stays_while_an_actor_may_still_fetch_the_rest_of_it():
+def test_a_version_stays_while_an_actor_fetches_the_rest_of_it_and_no_longer():
     store = WeightStore([], for_remote=True)
-    for version in range(3):
+
+    def publish(version: int) -> None:
         store.publish({"a": np.full(2, version, np.float32)}, version)
-    found = {wanted: store.on_host(wanted)[0] for wanted in (0, 1, 2)}
-    # Of the first version the rest is gone: what comes is the newest, from its beginning.
-    assert found == {0: 2, 1: 1, 2: 2}
+
+    def found() -> list[int]:
+        return [store.on_host(wanted)[0] for wanted in range(5)]
+
+    publish(0)
+    publish(1)
+    # Nobody was in the middle of the first one: what comes is the newest, from its beginning.
+    assert found() == [1] * 5
+    store.mark_fetch("slow", 1, is_last=False)
+    publish(2)
+    assert found() == [2, 1, 2, 2, 2]
     np.testing.assert_array_equal(store.on_host(1)[1]["['a']"], [1, 1])
+    publish(3)
+    assert found() == [3] * 5
+    store.mark_fetch("slow", 3, is_last=False)
+    store.mark_fetch("slow", 3, is_last=True)
+    publish(4)
+    assert found() == [4] * 5
+
+
+class SlowLeaf:
+    """A parameter whose copy to the host begins and then waits to be let go."""
+
+    def __init__(self, leaf: np.ndarray) -> None:
+        self.leaf, self.begun, self.goes_on = leaf, threading.Event(), threading.Event()
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        self.begun.set()
+        assert self.goes_on.wait(30)
+        return self.leaf
+
+
+def test_an_actor_waits_while_the_next_version_takes_the_place_of_the_last_one():
+    queue, store = work_queue(), WeightStore([], for_remote=True)
+    store.publish(job.POLICY.params, 3)
+    own = LearnerService(queue, store, settings=job.settings_of(), vocabulary=job.MODEL.vocabulary, job=job.JOB)
+    kinds: list[str] = []
+
+    def answer(message: codec.WireMessage) -> list:
+        frames = own.answer(message)
+        kinds.append(codec.decode_message(frames).kind)
+        return frames
+
+    server = RpcServer("", answer)
+    leaves, form = jax.tree.flatten(job.POLICY.params)
+    slow = SlowLeaf(np.asarray(leaves[0]) + 1)
+    learner = job.remote_learner(server.address, job.settings_of(heartbeat_s=60.0), name="a")
+    with futures.ThreadPoolExecutor(2) as threads:
+        published = threads.submit(store.publish, jax.tree.unflatten(form, [slow, *leaves[1:]]), 4)
+        assert slow.begun.wait(30)
+        assert store.on_host() == (3, {})
+        fetched = threads.submit(learner.weights)
+        while kinds.count("wait") < 2:
+            time.sleep(0.01)
+        assert not fetched.done()
+        slow.goes_on.set()
+        published.result()
+        version, params = fetched.result()
+    assert version == 4
+    np.testing.assert_array_equal(jax.tree.leaves(params)[0], slow.leaf)
+    learner.close()
+    server.close()
