@@ -1,12 +1,14 @@
 """Figures of the learner: tokens/s of generation and update, what share of the machine that is, memory, and growth.
 
-`python -m tests.benchmarks.learner [--trl=DIR]` prints one JSON line: on CPU for the model of the quickstart, on a GPU
-for the shape of Qwen2.5-1.5B in packed rows of 32,768 tokens. Rates are of the best of a few runs after compilation;
-`cpu_s` figures are of processor time, which a busy neighbour disturbs less than wall time. `mfu` is over the datasheet
-of a known accelerator and elsewhere over the best matrix product of this call, `bandwidth_share` likewise.
-`trl_rollout_ratio` is null where the environment that `tests.benchmarks.trl.setup` makes is absent.
-Only a machine with nothing else to do gives a fair ratio: torch's threads wait for each other by spinning, and suffer
-from neighbours many times more than the compiled programs here; `load_at_start` tells.
+`python -m tests.benchmarks.learner [--trl=DIR] [--tunix=DIR]` prints one JSON line: on CPU for the model of the
+quickstart, on a GPU for the shape of Qwen2.5-1.5B in packed rows of 32,768 tokens. Rates are of the best of a few runs
+after compilation; `cpu_s` figures are of processor time, which a busy neighbour disturbs less than wall time. `mfu` is
+over the datasheet of a known accelerator and elsewhere over the best matrix product of this call, `bandwidth_share`
+likewise. `trl_rollout_ratio` and `tunix_rollout_ratio` compare with other trainers on a tiny model, prompts and
+completions having 48 tokens each; a prompt is processed once here, so `..._short_prompts` has prompts of 16 tokens and
+completions of 80. They are null where the environment that `tests.benchmarks.rivals.setup` makes is absent. Only a
+machine with nothing else to do gives a fair ratio: torch's threads wait for each other by spinning, and suffer from
+neighbours many times more than the compiled programs here; `load_at_start` tells.
 """
 
 import argparse
@@ -14,7 +16,6 @@ import json
 import os
 import pathlib
 import resource
-import sys
 import time
 from collections.abc import Callable
 
@@ -33,7 +34,7 @@ from optimrl_jax.planning import cost_model
 from optimrl_jax.rollout.groups import Group
 from optimrl_jax.settings import ComputeSettings, DataSettings, GrpoSettings, ModelSettings, Network, Settings
 from tests.benchmarks import machine, model_costs
-from tests.benchmarks.trl import compare, setup
+from tests.benchmarks.rivals import compare, setup
 
 QWEN = ModelSettings(
     width=1536,
@@ -59,7 +60,8 @@ REPEATS = {"cpu": 5, "gpu": 2}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measures generation and update of the learner.")
-    parser.add_argument("--trl", type=pathlib.Path, default=setup.DIRECTORY, help="environment of the comparison")
+    for rival, directory in setup.RIVALS.items():
+        parser.add_argument(f"--{rival}", type=pathlib.Path, default=directory, help="environment of the comparison")
     flags = parser.parse_args()
     load_at_start = os.getloadavg()[0]
     platform = jax.default_backend()
@@ -68,7 +70,7 @@ def main() -> None:
     found = rates(LARGE if is_large else Settings(), repeats=repeats)
     lengths = (4096, 8192, 16_384, 32_768) if is_large else (256, 512, 1024, 2048)
     found |= growth(LARGE.network if is_large else LEAN, lengths, repeats=repeats)
-    found["trl_rollout_ratio"] = trl_rollout_ratio(flags.trl)
+    found |= compare.rollout_ratios({rival: getattr(flags, rival) for rival in setup.RIVALS})
     found["loss_memory_share"] = model_costs.loss_memory_share(**LOSS_AT_SIZE)
     about = {"platform": platform, "device": jax.devices()[0].device_kind, "load_at_start": load_at_start}
     print(json.dumps(about | found))
@@ -173,14 +175,6 @@ def one_sequence(length: int) -> Packed:
     weight = np.ones((1, length), np.float32)
     per_token = {"weight": weight, "advantage": weight, "log_prob": -weight}
     return Packed(5 * ones, np.arange(length, dtype=np.int32)[None], ones, 0 * ones, per_token)
-
-
-def trl_rollout_ratio(directory: pathlib.Path) -> float | None:
-    python = setup.python_of(directory)
-    if not python.exists():
-        print(f"{directory} has no environment with TRL: python -m tests.benchmarks.trl.setup", file=sys.stderr)
-        return None
-    return compare.rollout_ratio(python)
 
 
 def peak_memory_bytes() -> int:

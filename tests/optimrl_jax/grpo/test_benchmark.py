@@ -1,11 +1,14 @@
 """What the benchmark of the learner counts: operations, bytes and exponents by hand, and figures of a small run."""
 
 import dataclasses
+import json
+import sys
 
 import numpy as np
 
 from optimrl_jax.settings import Network
 from tests.benchmarks import learner, model_costs
+from tests.benchmarks.rivals import compare, setup
 from tests.optimrl_jax.grpo.groups import SETTINGS
 from tests.optimrl_jax.model import tiny
 
@@ -29,6 +32,20 @@ def test_figures_of_a_small_run_are_complete_and_possible():
     assert {"generate_tokens_per_s", "update_tokens_per_s", "bandwidth_share", "peak_memory_bytes"} <= set(found)
 
 
-def test_an_absent_environment_gives_no_ratio_and_says_how_to_make_it(tmp_path, capsys):
-    assert learner.trl_rollout_ratio(tmp_path) is None
-    assert "python -m tests.benchmarks.trl.setup" in capsys.readouterr().err
+def test_absent_environments_give_no_ratios_and_say_how_to_make_them(tmp_path, capsys):
+    found = compare.rollout_ratios({rival: tmp_path / rival for rival in setup.RIVALS})
+    names = [f"{rival}_rollout_ratio{suffix}" for suffix in compare.SHAPES for rival in ("trl", "tunix")]
+    assert found == dict.fromkeys(names)
+    said = capsys.readouterr().err
+    assert all(f"python -m tests.benchmarks.rivals.setup {rival}" in said for rival in ("trl", "tunix"))
+
+
+def test_our_side_of_the_comparison_takes_turns_until_its_input_ends():
+    shape = compare.SHORT_PROMPTS | {"problems": 2, "rollouts": 2, "completion_tokens": 8, "attention_block": 8}
+    shape["model"] = shape["model"] | {"layers": 1, "vocabulary": 64, "width": 16, "mlp_width": 16}
+    command = [sys.executable, "-m", "tests.benchmarks.rivals.ours", json.dumps(shape)]
+    with compare.started(command, shape) as side:
+        seconds = [compare.seconds_of(side) for _ in range(2)]
+        side.stdin.close()
+        assert (side.stdout.read(), side.wait()) == ("", 0)
+    assert all(value > 0 for value in seconds)

@@ -1,4 +1,4 @@
-"""Edge: this project's side of the comparison: one update for each line on standard input, as `train.py` does it.
+"""Edge: this project's side of the comparisons: one update for each line on standard input, as rivals do it.
 
 Generation, text, rewards and update of one batch; prints the seconds they took together.
 """
@@ -61,11 +61,9 @@ def main() -> None:
     settings = settings_of(shape)
     tokenizer = tokenizer_of(settings.model.vocabulary)
     learner = Learner(
-        decoder.initial_params(settings.model, arrays.stream_key(0, "parameters")), settings.model, settings
+        decoder.initial_params(settings.model, arrays.stream_key(0, "parameters")), settings.network, settings
     )
-    for update in range(shape["updates"]):
-        if not sys.stdin.readline():
-            return
+    for update, _ in enumerate(sys.stdin):
         started_s = time.perf_counter()
         completions = generate(learner.trainer.state.params, settings, update=update, end_token=END)
         learner.learn(rewarded(completions, tokenizer, settings, update))

@@ -1,8 +1,8 @@
-"""Edge: the other side of the comparison: TRL's GRPOTrainer, one update for each line on standard input.
+"""Edge: a rival: TRL's GRPOTrainer, one update for each line on standard input.
 
-Runs in the environment that `tests.benchmarks.trl.setup` makes, as a plain file, and imports nothing of this project.
-Takes the shape as one JSON argument; after each update it prints the seconds that generation, rewards and update took
-together.
+Runs in the environment that `tests.benchmarks.rivals.setup` makes, as a plain file, and imports nothing of this
+project. Takes the shape as one JSON argument; after each update it prints the seconds that generation, rewards and
+update took together.
 """
 
 import json
@@ -80,7 +80,7 @@ def arguments_of(shape: dict) -> GRPOConfig:
         num_generations=shape["rollouts"],
         max_completion_length=shape["completion_tokens"],
         temperature=1.0,
-        max_steps=shape["updates"],
+        max_steps=1_000_000,
         learning_rate=3e-4,
         beta=0.0,
         loss_type="grpo",
