@@ -263,14 +263,10 @@ def compile_update(planned: Update, settings: Settings) -> dict[str, typing.Any]
     batch = cost_model.placed_batch(planned.per_token, settings.data, microbatches=planned.microbatches, mesh=mesh)
     compiled = lower_update(planned, state, batch, *frozen, mesh=mesh, model=settings.network).compile()
     text = compiled.as_text() or ""
-    memory, program = compiled.memory_analysis(), read_program(text)
-    if memory is None:
-        raise UserError(f"device.target = {settings.device.target!r}: its compiler tells no memory")
+    program = read_program(text)
     sent = program.sent_bytes()
     return {
-        "argument_bytes": memory.argument_size_in_bytes,
-        "temporary_bytes": memory.temp_size_in_bytes,
-        "result_bytes": memory.output_size_in_bytes - memory.alias_size_in_bytes,
+        **targets.program_bytes(compiled, settings.device.target),
         "moved_per_microbatch": moved_bytes(text),
         "sent_per_microbatch": sum(sent.values()),
         **{f"sent_{kind.replace('-', '_')}_bytes": count for kind, count in sent.items()},

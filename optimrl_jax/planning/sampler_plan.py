@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from optimrl_jax.distributed import sampling_sharding, sharding
-from optimrl_jax.jobs.errors import SettingsError, UserError
+from optimrl_jax.jobs.errors import SettingsError
 from optimrl_jax.model import adapters, decoder, kv_cache
 from optimrl_jax.model.generation import continuous, sampling, slots, token_step
 from optimrl_jax.planning import targets
@@ -111,22 +111,19 @@ def compile_sampler(plan: SamplerPlan, settings: Settings) -> dict[str, typing.A
         prefill = 0
     else:
         compiled = _lower_advance(plan, params, settings, mesh).compile()
-        prefill = _temporary_bytes(_lower_prefill(params, settings, mesh).compile())
+        prefill = _temporary_bytes(_lower_prefill(params, settings, mesh).compile(), settings)
     text = compiled.as_text() or ""
     # Decoding ends by the data: one turn of its loop is the step of one token.
     return {
         "prefill_temporary_bytes": prefill,
-        "decode_temporary_bytes": _temporary_bytes(compiled),
+        "decode_temporary_bytes": _temporary_bytes(compiled, settings),
         "moved_per_token": moved_bytes(text, takes_constants=False),
         "decode_kernels": sorted(read_program(text).kernels),
     }
 
 
-def _temporary_bytes(compiled: jax.stages.Compiled) -> int:
-    memory = compiled.memory_analysis()
-    if memory is None:
-        raise UserError("device.target: its compiler tells no memory")
-    return memory.temp_size_in_bytes
+def _temporary_bytes(compiled: jax.stages.Compiled, settings: Settings) -> int:
+    return targets.program_bytes(compiled, settings.device.target)["temporary_bytes"]
 
 
 def _per_shares(number: int, mesh: MeshSettings) -> int:

@@ -96,6 +96,31 @@ def absent_mesh(name: str, settings: MeshSettings) -> Mesh:
     return jax.sharding.Mesh(devices, sharding.AXES, axis_types=sharding.AXIS_TYPES)
 
 
+def program_bytes(compiled: jax.stages.Compiled, name: str) -> dict[str, int]:
+    """Return the bytes of a compiled program on one device: "argument_bytes", "temporary_bytes", "result_bytes".
+
+    Results that replace an argument count as the argument. On GPUs temporaries are what the compiler states. On TPUs
+    that sum is no amount of memory: it counts vector memory, and buffers of loops twice; programs are compiled with
+    which it is above the memory of a chip, and refused where their peak is. There temporaries are the peak less
+    arguments and results.
+
+    Args:
+      compiled: for devices of the target.
+      name: the target, a key of TARGETS.
+
+    Raises:
+      UserError: if the compiler tells no memory.
+    """
+    memory = compiled.memory_analysis()
+    if memory is None:
+        raise UserError(f"device.target = {name!r}: its compiler tells no memory")
+    arguments, results = memory.argument_size_in_bytes, memory.output_size_in_bytes - memory.alias_size_in_bytes
+    temporaries = memory.temp_size_in_bytes
+    if TARGETS[name].platform == "tpu":
+        temporaries = max(0, memory.peak_memory_in_bytes - arguments - results)
+    return {"argument_bytes": arguments, "temporary_bytes": temporaries, "result_bytes": results}
+
+
 def slice_of(name: str, count: int) -> tuple[list[int], list[int]]:
     """Find the chips along the axes of the most cubic slice of that many, and along those of one of its hosts.
 

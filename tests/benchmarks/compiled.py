@@ -1,14 +1,17 @@
 """What the compilers of accelerators make of the learner: memory, messages and the shortest time, with no device.
 
-`python -m tests.benchmarks.compiled [--target=h100] [--only=NAME]`, in the environment that `make compiler` makes for
-the target; prints one JSON line of figures by configuration. A target's compiler runs on any host: what it emits is the
-program that would run there. Loops whose length depends on the data count as one turn.
+`python -m tests.benchmarks.compiled [--target=h100] [--only=NAME] [--kept=DIR]`, in the environment that `make
+compiler` makes for the target; prints one JSON line of figures by configuration. A target's compiler runs on any host:
+what it emits is the program that would run there. Loops whose length depends on the data count as one turn. All
+configurations take tens of minutes: a call that was stopped goes on where its figures are kept.
 """
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import os
+import pathlib
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Nothing can be tuned without a device.
@@ -18,9 +21,13 @@ import jax
 
 from configs import cwm32b, qwen1_5b_one_gpu, qwen7b, qwen7b_node, qwen32b
 from optimrl_jax.jobs.checked_fields import freeze
+from optimrl_jax.jobs.files import write_json
 from optimrl_jax.planning import dry_run, targets
 from optimrl_jax.settings import MeshSettings, Settings
 
+ROOT = pathlib.Path(__file__).parents[2]
+# The packages of the product that the figures come from.
+COMPILED = "model", "distributed", "training", "grpo", "planning"
 ROW = "per_test_two_gate_binary"
 SHIPPED = {
     "qwen1_5b_one_gpu": qwen1_5b_one_gpu,
@@ -64,6 +71,19 @@ def figures(settings: Settings, target: str) -> dict[str, object]:
     return {"update": update, **({"decoding": decoding(found, memory_bytes)} if planned.sampler else {})}
 
 
+def kept_figures(name: str, settings: Settings, target: str, *, directory: pathlib.Path) -> dict[str, object]:
+    """Compute the figures of a configuration, or read those that the same code, settings and JAX left in a folder."""
+    identity = hashlib.sha256(f"{jax.__version__} {settings}".encode())
+    for package in COMPILED:
+        for path in sorted((ROOT / "optimrl_jax" / package).rglob("*.py")):
+            identity.update(path.read_bytes())
+    path = directory / f"{target}_{name}_{identity.hexdigest()[:12]}.json"
+    if not path.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        write_json(path, figures(settings, target))
+    return json.loads(path.read_text())
+
+
 def decoding(found: dict, memory_bytes: int) -> dict[str, object]:
     """Of one token in every slot; what has to be read is the weights once, and the caches once, full ones."""
     needed = found["decoding_bytes"] + found["cache_bytes"]
@@ -86,12 +106,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", default="h100", choices=sorted(targets.TARGETS))
     parser.add_argument("--only", default="", help="one configuration by name; all without it")
+    parser.add_argument("--kept", type=pathlib.Path, default=None, help="directory of figures that are there already")
     arguments = parser.parse_args()
     if not targets.has_compiler(arguments.target):
         platform = targets.TARGETS[arguments.target].platform
         parser.error(f"--target={arguments.target}: expected its compiler: make compiler TARGET={platform}")
     chosen = {name: own for name, own in configurations().items() if arguments.only in ("", name)}
-    found = {name: figures(own, arguments.target) for name, own in chosen.items()}
+    found = {
+        name: kept_figures(name, own, arguments.target, directory=arguments.kept)
+        if arguments.kept
+        else figures(own, arguments.target)
+        for name, own in chosen.items()
+    }
     print(json.dumps({"benchmark": "compiled", "target": arguments.target, "jax": jax.__version__, **found}))
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import types
 
 import jax
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from optimrl_jax.distributed import sharding
 from optimrl_jax.grpo import loop
 from optimrl_jax.jobs import command_line
-from optimrl_jax.jobs.errors import EXIT_USER_ERROR
+from optimrl_jax.jobs.errors import EXIT_USER_ERROR, UserError
 from optimrl_jax.model import decoder
 from optimrl_jax.model.pretrained import published
 from optimrl_jax.planning import cost_model, dry_run, targets
@@ -162,3 +163,20 @@ def test_a_step_that_does_not_fit_ends_with_one_line(tmp_path, capsys):
     assert "does not fit:" in error
     assert "of 80 GiB on each h100" in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(("target", "expected"), [("h100", 50), ("tpu-v5p", 27)])
+def test_temporaries_are_what_a_device_allocates(target, expected):
+    # As a compiler for TPUs states them: 10 are replaced, 3 are new, 40 lie there at the peak.
+    stated = types.SimpleNamespace(
+        argument_size_in_bytes=10,
+        output_size_in_bytes=13,
+        alias_size_in_bytes=10,
+        temp_size_in_bytes=50,
+        peak_memory_in_bytes=40,
+    )
+    compiled = types.SimpleNamespace(memory_analysis=lambda: stated)
+    found = targets.program_bytes(compiled, target)
+    assert found == {"argument_bytes": 10, "temporary_bytes": expected, "result_bytes": 3}
+    with pytest.raises(UserError, match=f"{target}.*tells no memory"):
+        targets.program_bytes(types.SimpleNamespace(memory_analysis=lambda: None), target)
