@@ -176,9 +176,13 @@ def _write(record: Problem | Rejection, path: epath.Path) -> str:
     # Threads and processes of several hosts may write the same record; each renames a file of its own.
     temporary = path.parent / f"{path.name}.{uuid.uuid4().hex}.part"
     # Without a time in its header, the same record gives the same bytes in every run.
-    temporary.write_bytes(
-        gzip.compress(record_to_json(record).encode("utf-8", "surrogatepass"), compresslevel=3, mtime=0)
-    )
+    content = gzip.compress(record_to_json(record).encode("utf-8", "surrogatepass"), compresslevel=3, mtime=0)
+    try:
+        temporary.write_bytes(content)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        # What fails while writing does not say where, and the disk that is full may be one of several.
+        raise OSError(error.errno, error.strerror or str(error), str(path.parent)) from None
     temporary.replace(path)
     return str(path)
 

@@ -1,6 +1,9 @@
 """Records on disk: equal after a round trip, one file a problem, never half a file."""
 
 import dataclasses
+import resource
+
+import pytest
 
 from beam_pipelines import storage
 from beam_pipelines.records import Rejection, StageCount
@@ -64,3 +67,14 @@ def test_what_a_killed_writer_left_is_not_read(tmp_path):
     (tmp_path / "half.json.123.part").write_bytes(b"half")
     assert [record.id for record in storage.read_records(tmp_path)] == ["planted/sum"]
     assert path.endswith(".json.gz")
+
+
+def test_a_record_for_which_there_is_no_room_leaves_nothing_and_says_where(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match=f"File too large: '{tmp_path}'"):
+            storage.write_record(planted.problem(), directory=str(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
