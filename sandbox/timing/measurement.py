@@ -134,8 +134,9 @@ def finish(worker: ProgramExecutor, request: RunRequest, suite: Suite, *, begun:
     """
     timings = {test: [*runs] for test, runs in begun.timings.items()}
     if timings and request.repeats > 1:
-        # Nothing happens where this worker holds the program already.
-        _compile(worker, request, suite)
+        # Nothing happens where this worker holds already what runs.
+        text = calls.harness(request.program, suite.call) if suite.call else request.program
+        worker.compile(text, language=request.language, files=request.files)
     own = [dataclasses.replace(r, worker=worker.name) if r.test in timings else r for r in begun.results]
     results = _repeat(worker, request, suite, results=own, timings=timings)
     floor_share = estimate.FLOOR_SHARE if worker.is_layout_fixed else estimate.RANDOM_LAYOUT_SHARE
