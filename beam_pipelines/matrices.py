@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optimrl_jax.arrays import STATUS_OF_VERDICT, Status
+from optimrl_jax.kinds import STATUS_OF_VERDICT, Status
 from sandbox.protocol import SERVICE_CAP_S, Verdict, estimate_s
 
 VERDICTS = tuple(Verdict)
@@ -62,7 +62,7 @@ class Executions(Matrices):
 
     @property
     def status(self) -> np.ndarray:
-        """int8[k, s]: values of `optimrl_jax.arrays.Status`."""
+        """int8[k, s]: values of `optimrl_jax.kinds.Status`."""
         return _STATUS_OF_CODE[self.verdict]
 
 
@@ -74,7 +74,7 @@ class Timings(Matrices):
       duration_s: float32[k, h]; seconds, the cap for a timeout, 0 where nothing ran.
       std_s: float32[k, h]; standard deviation of the measurements, seconds.
       runs: int32[k, h]; measurements behind each duration.
-      status: int8[k, h]; values of `optimrl_jax.arrays.Status`.
+      status: int8[k, h]; values of `optimrl_jax.kinds.Status`.
     """
 
     duration_s: np.ndarray

@@ -47,7 +47,7 @@ class Test:
     """A test: an input and the output that is expected for it.
 
     Attributes:
-      kind: a value of `optimrl_jax.arrays.TestKind`.
+      kind: a value of `optimrl_jax.kinds.TestKind`.
       input: standard input.
       output: expected standard output; None until a consensus of solutions gives it.
       origin: public, private or generated for original tests, else the generator's id.

@@ -9,7 +9,6 @@ streams are named here: one seed, and a named constant and numbers folded into i
 this module does I/O.
 """
 
-import enum
 import typing
 import zlib
 from collections.abc import Iterable
@@ -19,6 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+# Enumerations are part of the arrays; they stand apart for those who build datasets and need no JAX.
+from optimrl_jax.kinds import STATUS_OF_VERDICT as STATUS_OF_VERDICT
+from optimrl_jax.kinds import Difficulty as Difficulty
+from optimrl_jax.kinds import Status as Status
+from optimrl_jax.kinds import TestKind as TestKind
+
 # The pure part computes on NumPy arrays and on JAX arrays alike: what flows through it may be either.
 Array: typing.TypeAlias = jax.Array | np.ndarray
 
@@ -26,49 +31,6 @@ Array: typing.TypeAlias = jax.Array | np.ndarray
 CAP_S = 10.0
 # Gates compare float32 shares with decimal constants such as 0.1: a share within this much above a bound still passes.
 GATE_MARGIN = 1e-6
-
-
-class Status(enum.IntEnum):
-    """Three-way status of a run (App. D, notation table) plus the two ways in which there is nothing to judge."""
-
-    SUCCESS = 0
-    TIMEOUT = 1
-    FAILURE = 2
-    FAULT = 3
-    NOT_RUN = 4
-
-
-# What a sandbox's verdict, by its text, means for the environment. Closed: a verdict that is missing here is a bug, and
-# looking it up says so. Only a timeout is a timeout: other limits that a program breaks are failures of the program.
-STATUS_OF_VERDICT: dict[str, Status] = {
-    "success": Status.SUCCESS,
-    "time_limit": Status.TIMEOUT,
-    "sandbox_fault": Status.FAULT,
-    "wrong_output": Status.FAILURE,
-    "runtime_error": Status.FAILURE,
-    "compile_error": Status.FAILURE,
-    "memory_limit": Status.FAILURE,
-    "output_limit": Status.FAILURE,
-    "process_limit": Status.FAILURE,
-}
-
-
-class Difficulty(enum.IntEnum):
-    """How hard a benchmark calls a problem, as datasets store it; a larger number is harder, 0 is not known."""
-
-    EASY = 1
-    MEDIUM = 2
-    HARD = 3
-
-
-class TestKind(enum.IntEnum):
-    """Where a test comes from: T_0 (original), T_+ (added correctness tests) or T^O (optimization), App. D notation."""
-
-    __test__ = False
-
-    ORIGINAL = 0
-    ADDED = 1
-    OPTIMIZATION = 2
 
 
 class Tests(typing.NamedTuple):

@@ -16,7 +16,7 @@ IO_LIBRARIES = {
 }  # fmt: skip
 BEAM_MAY_IMPORT = (
     "sandbox.client", "sandbox.protocol", "optimrl_jax.environment", "optimrl_jax.arrays",
-    "optimrl_jax.jobs.errors", "optimrl_jax.jobs",
+    "optimrl_jax.kinds", "optimrl_jax.jobs.errors", "optimrl_jax.jobs",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from beam_pipelines.records import Problem
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.kinds import TestKind
 
 
 def example_features() -> tfds.features.FeaturesDict:
@@ -32,7 +32,7 @@ def example_features() -> tfds.features.FeaturesDict:
             "time_limit_s": tfds.features.Scalar(np.float32),
             "memory_limit_bytes": tfds.features.Scalar(np.int64),
             "checker": tfds.features.Text(doc="name of the comparison of outputs, or JSON of a judging program"),
-            "test_kind": tfds.features.Tensor(shape=(None,), dtype=np.int8, doc="optimrl_jax.arrays.TestKind"),
+            "test_kind": tfds.features.Tensor(shape=(None,), dtype=np.int8, doc="optimrl_jax.kinds.TestKind"),
             "test_origin": texts,
             "test_input": texts,
             "test_output": texts,
@@ -43,7 +43,7 @@ def example_features() -> tfds.features.FeaturesDict:
             "duration_s": _matrix(np.float32, "seconds of each (test, reference); 10 for a timeout"),
             "std_s": _matrix(np.float32, "standard deviation of the measurements, seconds"),
             "runs": _matrix(np.int32, "measurements behind each duration"),
-            "status": _matrix(np.int8, "optimrl_jax.arrays.Status"),
+            "status": _matrix(np.int8, "optimrl_jax.kinds.Status"),
             "measured_under": tfds.features.Text(doc="JSON: service, backend, image, host, calibration"),
             "robust_cv": tfds.features.Scalar(np.float32, doc="IQR / median of mean durations of optimization tests"),
             "length_r": tfds.features.Scalar(np.float32, doc="correlation of characters and duration of those"),

@@ -20,7 +20,7 @@ from beam_pipelines.generators.voting import (
 from beam_pipelines.matrices import Executions, verdict_code
 from beam_pipelines.records import Problem, Test
 from beam_pipelines.sandbox_session import SandboxSession
-from optimrl_jax.arrays import Status
+from optimrl_jax.kinds import Status
 from sandbox.client import checker_named
 from sandbox.protocol import Verdict
 

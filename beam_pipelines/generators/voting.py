@@ -13,7 +13,7 @@ from beam_pipelines import matrices
 from beam_pipelines.generators.harness import is_unicode
 from beam_pipelines.matrices import Executions
 from beam_pipelines.sandbox_session import Runs
-from optimrl_jax.arrays import Status
+from optimrl_jax.kinds import Status
 from sandbox.protocol import Verdict
 
 MIN_AGREEING = 2

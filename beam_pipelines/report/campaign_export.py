@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from optimrl_jax.arrays import Status, TestKind
+from optimrl_jax.kinds import Status, TestKind
 
 
 def campaign_lines(example: Mapping[str, Any], *, references: int, tests: int) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from beam_pipelines.stages.filterability import MIN_LENGTH_R, pearson, robust_cv, usable_mean
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.kinds import TestKind
 
 Example = Mapping[str, Any]
 Selection = Callable[[Example], np.ndarray]

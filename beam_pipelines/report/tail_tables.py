@@ -12,7 +12,7 @@ from beam_pipelines.report.dataset_statistics import (
     characters,
     mean_seconds,
 )
-from optimrl_jax.arrays import Status, TestKind
+from optimrl_jax.kinds import Status, TestKind
 
 THRESHOLDS_S = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0)
 SLOWEST_SHARES = (0.1, 0.3, 0.5)

@@ -12,7 +12,7 @@ import numpy as np
 
 from beam_pipelines.records import Problem
 from beam_pipelines.sandbox_session import Connection, SandboxSession, Spent, acquire_session, release_session
-from optimrl_jax.arrays import Status, TestKind
+from optimrl_jax.kinds import Status, TestKind
 
 # Of the cores; the load average counts what runs and what waits to run.
 BUSY_SHARE = 0.5

@@ -21,7 +21,7 @@ from beam_pipelines.sources.reading import (
     required_field,
     tags_field,
 )
-from optimrl_jax.arrays import Difficulty, TestKind
+from optimrl_jax.kinds import Difficulty, TestKind
 
 CHECKER = "code_contests"
 DEFAULT_TIME_LIMIT_S = 2.0

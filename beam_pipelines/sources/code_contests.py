@@ -19,7 +19,7 @@ from beam_pipelines.sources.reading import (
     required_field,
     tags_field,
 )
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.kinds import TestKind
 
 SOURCE = "code_contests"
 CHECKER = "code_contests"

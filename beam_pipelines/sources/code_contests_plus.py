@@ -18,7 +18,7 @@ from beam_pipelines.sources.reading import (
     required_field,
     texts_field,
 )
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.kinds import TestKind
 from sandbox.protocol import JudgeProgram
 
 SOURCE = "code_contests_plus"

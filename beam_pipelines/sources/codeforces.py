@@ -18,7 +18,7 @@ from beam_pipelines.sources.reading import (
     required_field,
     tags_field,
 )
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.kinds import TestKind
 from sandbox.protocol import JudgeProgram
 
 CHECKER = "code_contests"

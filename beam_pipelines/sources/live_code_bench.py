@@ -22,7 +22,7 @@ from beam_pipelines.sources.reading import (
     read_row_source,
     required_field,
 )
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.kinds import TestKind
 
 # Lines and words have to be equal, numbers as numbers: 1.0 is 1.
 CHECKER = "kattis:case_sensitive:float_tolerance=0"

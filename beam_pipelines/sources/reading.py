@@ -21,7 +21,7 @@ from beam_pipelines.options import BuildOptions
 from beam_pipelines.records import KEPT, REJECTED, Problem, Rejection
 from beam_pipelines.sources import own_checkers
 from beam_pipelines.sources.row_files import DamagedRow, RowBlock, find_row_files, make_blocks, read_block
-from optimrl_jax.arrays import Difficulty
+from optimrl_jax.kinds import Difficulty
 from sandbox.protocol import JudgeProgram, ProblemPrograms, to_json
 
 # Marks and carriage returns belong to files, not to texts: they go before anything runs or is compared.

@@ -15,7 +15,7 @@ import numpy as np
 from beam_pipelines.matrices import Timings
 from beam_pipelines.records import Problem, count_stage
 from beam_pipelines.stages.stage import Stage
-from optimrl_jax.arrays import Status, TestKind
+from optimrl_jax.kinds import Status, TestKind
 
 NAME = "filterability"
 MIN_LENGTH_R = 0.9

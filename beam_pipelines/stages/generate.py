@@ -22,7 +22,7 @@ from beam_pipelines.sandbox_session import Connection, SandboxSession
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.stage import Stage
 from beam_pipelines.stages.thresholds import Thresholds
-from optimrl_jax.arrays import Status, TestKind
+from optimrl_jax.kinds import Status, TestKind
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from beam_pipelines.records import Problem, Rejection, count_stage, rejection_of
 from beam_pipelines.stages.stage import Stage
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.kinds import TestKind
 
 NAME = "non_empty"
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from beam_pipelines.options import BuildOptions
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.kinds import TestKind
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from beam_pipelines.sandbox_session import Connection, SandboxSession
 from beam_pipelines.stages import verdicts
 from beam_pipelines.stages.filterability import tests_of
 from beam_pipelines.stages.stage import Stage
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.kinds import TestKind
 
 NAME = "time"
 FIRST_ROUND = 2  # rounds 0 and 1 are the executions of generation and of its verification

@@ -9,7 +9,7 @@ import numpy as np
 
 from beam_pipelines.matrices import VERDICTS, Executions, verdict_code
 from beam_pipelines.records import Label, Problem, ReviewCase, Test
-from optimrl_jax.arrays import Status, TestKind
+from optimrl_jax.kinds import Status, TestKind
 from sandbox.protocol import Verdict
 
 REVIEWED_SOLUTIONS = 5

@@ -1,6 +1,7 @@
 """A caller's mistake is one clear line and exit code 2, and leaves nothing that looks whole."""
 
 import errno
+import pathlib
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from beam_pipelines.commands import beam_options
 from beam_pipelines.options import BuildOptions, sandbox_address
 from optimrl_jax.jobs.command_line import run_command
 from optimrl_jax.jobs.errors import UserError
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -107,3 +110,8 @@ def test_what_ends_a_job_in_one_line_is_not_logged_as_an_error_of_a_step(error, 
         _ = root | beam.Create([1]) | beam.Map(fail)
     assert "Error" not in caplog.text
     assert "Interrupt" not in caplog.text
+
+
+def test_a_process_of_a_build_starts_without_the_learners_library():
+    code = "import sys, beam_pipelines.build_dataset; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False).returncode == 0

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from beam_pipelines.records import Generator, Label, Problem, Solution, Test
 from beam_pipelines.sources.mini.answers import Answer
 from beam_pipelines.sources.mini.forms import FORMS, OutputForm
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.kinds import TestKind
 
 SOURCE = "mini"
 SPEED_CLASSES = ("fast", "medium", "slow")

@@ -33,7 +33,7 @@ from beam_pipelines.sources.reading import (
     optional_field,
     own_checker,
 )
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.kinds import TestKind
 from sandbox.protocol import Interactor, JudgeProgram, ProblemPrograms
 
 SOURCE = "packages"

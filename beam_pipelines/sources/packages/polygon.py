@@ -23,7 +23,7 @@ from beam_pipelines.sources.reading import (
     UnsupportedProblemError,
     own_checker,
 )
-from optimrl_jax.arrays import TestKind
+from optimrl_jax.kinds import TestKind
 from sandbox.protocol import Interactor, JudgeProgram, ProblemPrograms
 
 SOURCE = "polygon"
