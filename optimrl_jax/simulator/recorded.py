@@ -66,6 +66,20 @@ class RecordedEffect:
     gain: Interval
 
 
+class RecordedStudy(typing.NamedTuple):
+    """What the study of a run found.
+
+    Attributes:
+      effects: one for each knowledge, noise and way.
+      first: mean reward on the recorded seconds of the first fifth of the groups, whatever clock the run was told.
+      last: of the last fifth.
+    """
+
+    effects: list[RecordedEffect]
+    first: Interval
+    last: Interval
+
+
 def study(
     groups: Groups,
     records: Sequence[ProblemRecord],
@@ -75,7 +89,7 @@ def study(
     draws: int,
     redraws: int,
     on_point: Callable[[int], None] = lambda done: None,
-) -> list[RecordedEffect]:
+) -> RecordedStudy:
     """Reward all groups on every clock in every way, and compare with the rewards of the recorded seconds.
 
     Args:
@@ -88,7 +102,7 @@ def study(
       on_point: called with the number of points done.
 
     Returns:
-      One effect for each knowledge, noise and way.
+      Effects, and how the run went on its recorded seconds.
     """
     pools = {STORED: list(records)} | {
         noise: [dataclasses.replace(r, std_s=noise * np.asarray(r.duration_s)) for r in records] for noise in noises
@@ -110,7 +124,7 @@ def study(
             rewards = plain if way == "plain" else _rewards(rewarders[way], shifted, measured)
             found.append(RecordedEffect(knowledge, noise, way, **comparison.effects_of(rewards, plain=plain)))
             on_point(len(found))
-    return found
+    return RecordedStudy(found, *comparison.course())
 
 
 def _settings_of_ways(settings: Settings, redraws: int) -> dict[str, Settings]:
@@ -202,6 +216,18 @@ class Comparison:
             found = {"cosine": cosine, "wrong_sign": wrong / asked, "shift": moved / rollouts}
             found["gain"] = cosine - self._cosine(self._updates(plain))
         return {name: _interval(values) for name, values in found.items()} | {"order": self._order(rewards)}
+
+    def course(self) -> tuple[Interval, Interval]:
+        """Average the rewards of the recorded seconds in the first and in the last fifth of the groups."""
+        fifth = max(1, len(self._truth) // 5)
+        rollouts = np.array([own.shape[1] for own in self._truth], float)
+        totals = np.array([own.sum() for own in self._truth])
+        means = []
+        for part in (slice(None, fifth), slice(-fifth, None)):
+            weights = self._weights[:, self._problem[part]]
+            counted = weights @ rollouts[part]
+            means.append(_interval((weights @ totals[part] / np.where(counted > 0, counted, np.nan))[:, None]))
+        return means[0], means[1]
 
     def _updates(self, rewards: Sequence[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Compute token-weighted advantages of every group, `[draws, r]`, and those of the truth, `[1, r]`."""

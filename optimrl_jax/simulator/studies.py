@@ -94,7 +94,7 @@ def study_recorded(workdir: pathlib.Path, settings: SimulatorSettings) -> None:
     if not groups:
         raise UserError(f"recorded.run = {chosen.run!r}: expected rollouts of the problems in {of_run.data.directory}")
     with JobProgress("clock", len(chosen.noises) * len(recorded.KNOWLEDGE) * len(recorded.WAYS)) as progress:
-        effects = recorded.study(
+        effects, first, last = recorded.study(
             groups,
             records,
             of_run,
@@ -108,7 +108,14 @@ def study_recorded(workdir: pathlib.Path, settings: SimulatorSettings) -> None:
     figure = uncertainty_plots.recorded_figure(effects, groups=len(groups), rollouts=rollouts, draws=chosen.draws)
     _write_figures(workdir, {"recorded": figure})
     report.print_tables(_recorded_table(effects))
-    found = {"recorded": [_flat(effect) for effect in effects], "groups": len(groups), "rollouts": rollouts}
+    for name, one in (("first", first), ("last", last)):
+        print(f"mean reward on the recorded seconds, {name} fifth: {one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}]")
+    found = {
+        "recorded": [_flat(effect) for effect in effects],
+        "groups": len(groups),
+        "rollouts": rollouts,
+        "true_reward": {"first": first._asdict(), "last": last._asdict()},
+    }
     _summarize(workdir, settings, found, started_s=started_s)
 
 
