@@ -2,11 +2,13 @@
 
 A SQLite file that several processes may use at once. A killed writer loses at most its last transaction. Answers in
 which the sandbox itself failed are never kept. A job can do without its store: a file that is no database is renamed,
-an answer that cannot be read is measured again, and a full disk ends the storing of answers, not the job.
+an answer that cannot be read is measured again, a disk that is nearly full is left to what the job has to write, and a
+full one ends the storing of answers, not the job.
 """
 
 import logging
 import pathlib
+import shutil
 import sqlite3
 import threading
 
@@ -16,6 +18,8 @@ BUSY_S = 60.0
 # Bounded by size, because answers that carry outputs are a thousand times as large as others. Without outputs an answer
 # of a hundred tests takes about a kilobyte: room for a hundred million of them.
 MOST_BYTES = 200 << 30
+# What a job writes beside its answers, and could not write where these had taken the last of the disk.
+LEFT_BYTES = 256 << 20
 PRUNED_EVERY = 1_000
 PRUNED_SHARE = 16
 
@@ -28,14 +32,16 @@ class Store:
     Args:
       path: the file, made where it does not exist. One that is no database is renamed to `*.broken`.
       most_bytes: size from which on the oldest answers make room.
+      left_bytes: of the disk; while less is free, no answer is kept.
 
     Raises:
       OSError: the file cannot be opened or made.
     """
 
-    def __init__(self, path: str | pathlib.Path, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, path: str | pathlib.Path, *, most_bytes: int = MOST_BYTES, left_bytes: int = LEFT_BYTES) -> None:
         self._path = pathlib.Path(path)
         self._most_bytes = most_bytes
+        self._left_bytes = left_bytes
         self._lock = threading.Lock()
         self._is_kept = True
         self._has_warned = False
@@ -67,12 +73,15 @@ class Store:
             return
         row = (result.request_sha256, protocol.to_json(result))
         try:
+            if shutil.disk_usage(self._path.parent).free < self._left_bytes + len(row[1]):
+                self._warn("is not kept", OSError("the disk is nearly full"))
+                return
             with self._lock:
                 self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", row)
                 self._added += 1
                 if self._added % PRUNED_EVERY == 0:
                     self._prune()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, OSError) as error:
             self._is_kept = False
             self._warn("cannot be kept, nor can later ones", error)
 

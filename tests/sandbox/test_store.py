@@ -1,6 +1,7 @@
 """Stored answers come back bit for bit, from other processes too, and faults are never kept."""
 
 import dataclasses
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -135,3 +136,12 @@ def test_threads_and_processes_write_together(tmp_path):
     assert writer.wait(60) == 0
     found = store._database.execute("SELECT COUNT(*) FROM answers").fetchone()[0]
     assert found == 300
+
+
+def test_the_last_of_a_disk_is_left_to_the_job(tmp_path, caplog):
+    store = Store(tmp_path / "s", left_bytes=2 * shutil.disk_usage(tmp_path).free)
+    for n in range(2):
+        store.put(dataclasses.replace(answer(), request_sha256=f"{n}"))
+    store.put(answer())
+    assert store.get(REQUEST) is None
+    assert caplog.text.count("the disk is nearly full") == 1
