@@ -244,7 +244,9 @@ def _sum_devices(x: jax.Array, spec: PartitionSpec, axes: frozenset[str]) -> jax
     for name, at in scattered:
         x = jax.lax.psum_scatter(x, name, scatter_dimension=at, tiled=True)
     whole = axes - {name for name, _ in scattered}
-    return jax.lax.psum(x, tuple(sorted(whole))) if whole else x
+    x = jax.lax.psum(x, tuple(sorted(whole))) if whole else x
+    # Compilers move sums over devices behind a loop that adds them up: each device would then add up the whole.
+    return jax.lax.optimization_barrier(x) if scattered else x
 
 
 def look_up(table: Float[Array, "v w"], ids: Int[Array, "s t"], dtype: jnp.dtype) -> Float[Array, "s t w"]:

@@ -141,11 +141,10 @@ def _gradients(
     def add(index: Int[Array, ""], total: tuple) -> tuple:
         rows = jax.tree.map(lambda x: jax.lax.dynamic_index_in_dim(x, index, keepdims=False), batch)
         # Compilers move out of a loop what is the same in all turns: all weights cast, and the table of the head
-        # gathered, would take memory all the time. They move sums over devices behind it: each device would add up
-        # gradients of the whole table.
+        # gathered, would take memory all the time.
         (own, *beside), rows = jax.lax.optimization_barrier(((trained, *frozen), rows))
         (_, sums), grads = jax.value_and_grad(loss, has_aux=True)(own, rows, *beside)
-        return jax.tree.map(jnp.add, total, (jax.lax.optimization_barrier(grads), sums))
+        return jax.tree.map(jnp.add, total, (grads, sums))
 
     first = jax.tree.map(lambda x: x[0], batch)
     shapes = jax.eval_shape(loss, trained, first, *frozen)[1]
