@@ -19,8 +19,8 @@ HISTORY_S, MOST_PROBES = 60.0, 512
 SLOW_SHARE = 0.06
 # One this much above them shows a spell, of the kind that may outlast a request; less is how cores flicker.
 SPELL_SHARE = 0.25
-# A block holds as many probes as four seconds without a request do.
-SHORTEST_S, FEWEST_PROBES, LOW_SHARE = 1.0, 16, 0.1
+# A block holds as many probes as eight seconds without a request do.
+SHORTEST_S, FEWEST_PROBES, LOW_SHARE = 1.0, 32, 0.1
 # That of the request itself may be of fewer: nothing else tells how it found the core.
 FEWEST_OWN = 3
 # Where no more than a few seconds are known, this share of the seconds stands for what is not; less the more is known.

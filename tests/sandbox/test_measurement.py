@@ -106,8 +106,8 @@ def test_a_core_that_was_slow_throughout_widens_the_interval():
 
 
 def test_spells_of_the_last_minute_widen_the_interval_though_this_request_met_none():
-    # Slow by a third for eight of every twenty seconds: fresh runs of two seconds meet that one time in three or so.
-    spells = SpeedHistory().after([(k / 4, 1.33 if k // 4 % 20 >= 12 else 1.0) for k in range(240)])
+    # Slow by a third for twelve of every thirty seconds: fresh runs of two seconds meet that one time in three or so.
+    spells = SpeedHistory().after([(k / 4, 1.33 if k // 4 % 30 >= 18 else 1.0) for k in range(240)])
     spells = spells.after([(60 + k / 4, 1.0) for k in range(20)])
     (calm,) = estimated({0: runs(1.0, 1.0)})
     (restless,) = estimated({0: runs(1.0, 1.0)}, history=spells)
