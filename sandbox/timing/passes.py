@@ -96,13 +96,27 @@ def _judge_pass(
     if output is None:
         return Judgement(Verdict.WRONG_OUTPUT, "the output is not UTF-8"), {}
     said = worker.judge(judge, input_text=text, output=output, answer=answer, feedback=feedback)
-    try:
-        left = json.loads(said["output"]) if said["output"] else {}
-    except ValueError:
-        return Judgement(Verdict.SANDBOX_FAULT, f"{judge.FIELD} failed on test {test}: too much feedback", PROBLEM), {}
+    left = read_folder(said["output"])
+    if left is None:
+        why = "its feedback is cut short, or is not ours"
+        return Judgement(Verdict.SANDBOX_FAULT, f"{judge.FIELD} failed on test {test}: {why}", PROBLEM), {}
     # What it wrote for the judges comes before what it printed.
     words = {"errors": left[MESSAGE]} if left.get(MESSAGE) else {}
     return read_judge({**said, "output": b"", **words}, judge, test), left
+
+
+def read_folder(output: bytes) -> dict[str, str] | None:
+    """Read the texts by name that a judge's folder holds, as `inside.languages` printed them.
+
+    A judge that is after it can print in their place: anything that is not texts by name is None. Empty output is an
+    empty folder: the judge did not get as far.
+    """
+    try:
+        found = json.loads(output or b"{}")
+    except (ValueError, RecursionError):
+        return None
+    is_folder = isinstance(found, dict) and all(isinstance(text, str) for text in found.values())
+    return found if is_folder else None
 
 
 def _checked(judgement: Judgement, asks_again: bool, passes: int, judge: JudgeProgram, test: int) -> Judgement:

@@ -4,6 +4,7 @@ import pytest
 
 from sandbox import client
 from sandbox.protocol import Interactor, InvalidRequestError, JudgeProgram, Limits, RunRequest, Suite, Verdict
+from sandbox.timing.passes import read_folder
 from tests.sandbox.engine import require_docker
 
 # The first pass has to hide a number, and the second one, which sees nothing else, to find it.
@@ -94,3 +95,19 @@ def test_passes_are_for_judges_by_the_convention_that_has_them():
     ):
         with pytest.raises(InvalidRequestError, match=r"passes = \d: expected a whole number in"):
             kind("", "python3", convention, passes=passes)
+
+
+@pytest.mark.parametrize(
+    ("output", "folder"),
+    [
+        (b"", {}),
+        (b'{"nextpass.in": "1"}', {"nextpass.in": "1"}),
+        (b'{"nextpass.in": "1', None),
+        (b'["nextpass.in"]', None),
+        (b'{"nextpass.in": 1}', None),
+        (b"[" * 200_000, None),
+        (b"\xff", None),
+    ],
+)
+def test_what_a_judge_prints_in_place_of_its_folder_is_nobodys_error(output, folder):
+    assert read_folder(output) == folder
