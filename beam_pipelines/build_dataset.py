@@ -123,10 +123,15 @@ def build(
     # In a directory that was named, builds of other options may have records of their own.
     (work if options.work else work.parent).rmtree()
     (output.target / COMPLETE).write_text("complete\n")
+    _print_end(output.target, splits=splits, gone=len(records) - len(kept), wall_s=wall_s, waited_s=spent["waited_s"])
+
+
+def _print_end(target: epath.Path, *, splits: Mapping[str, str], gone: int, wall_s: float, waited_s: float) -> None:
+    """Say what was built, how long that took, and where the records are told of that are not in it."""
     sizes = ", ".join(f"{name} {count}" for name, count in Counter(splits.values()).items())
-    print(f"dataset: {sizes}; {wall_s:.1f} s, of which {spent['waited_s']:.1f} s in the sandbox")
-    if gone := len(records) - len(kept):
-        print(f"where {gone} other records went, and why: {output.target / TRACES}")
+    print(f"dataset: {sizes}; {wall_s:.1f} s, of which {waited_s:.1f} s in the sandbox")
+    if gone:
+        print(f"where {gone} other records went, and why: {target / TRACES}")
 
 
 def write_records_of_build(

@@ -10,7 +10,7 @@ import pathlib
 import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -72,12 +72,23 @@ PAGE_FIGURES = {
     "Statuses on generated tests": "statuses.png",
     "Human references on their leaderboards": "reference_percentiles.png",
 }
-# Of a dataset of tests alone.
-UNTIMED_TABLES = ("solutions", "sizes")
 UNTIMED_FIGURES = {"Sizes of tests (App. A, Figure 8)": "sizes.png"}
 COMPARISON_FIGURES = UNTIMED_FIGURES | {
     "Durations of executions: histogram and survival (App. A, Figure 9)": "durations.png",
 }
+
+
+class Page(NamedTuple):
+    """What a page shows: titles of the summary's tables and of its single rows, by name, and files by title."""
+
+    tables: Mapping[str, str]
+    rows: Mapping[str, str]
+    figures: Mapping[str, str]
+
+
+TIMED = Page(PAGE_TABLES, PAGE_ROWS, PAGE_FIGURES)
+# Of a dataset of tests alone.
+UNTIMED = Page({name: PAGE_TABLES[name] for name in ("solutions", "sizes")}, {}, UNTIMED_FIGURES)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -140,12 +151,11 @@ def inspect_dataset(directory: pathlib.Path, split: str, *, target: pathlib.Path
         figures.draw_campaigns(campaign_tables.campaign_rates(problems), traces, target, statuses=summary["statuses"])
     else:
         figures.draw_sizes({directory.name: examples}, target / "sizes.png")
-    shown = PAGE_TABLES if is_timed else {name: PAGE_TABLES[name] for name in UNTIMED_TABLES}
-    tables = {title: summary[name] for name, title in shown.items()}
-    if is_timed:
-        tables |= {title: {name: summary[name]} for name, title in PAGE_ROWS.items()}
+    page = TIMED if is_timed else UNTIMED
+    tables = {title: summary[name] for name, title in page.tables.items()}
+    tables |= {title: {name: summary[name]} for name, title in page.rows.items()}
     notes = [f"{summary['problems']} problems; cases for review are in {REVIEWS}."]
-    (target / "index.html").write_text(report_page(tables, PAGE_FIGURES if is_timed else UNTIMED_FIGURES, notes=notes))
+    (target / "index.html").write_text(report_page(tables, page.figures, notes=notes))
     print_summary(summary, is_timed=is_timed)
     print(f"all tables and figures: {target / 'index.html'}")
 

@@ -24,6 +24,12 @@ from beam_pipelines.sources.row_files import DamagedRow, RowBlock, find_row_file
 from optimrl_jax.kinds import Difficulty
 from sandbox.protocol import JudgeProgram, ProblemPrograms, to_json
 
+# Reasons for which a problem with programs of its own is rejected, and what such a program does.
+WHAT_PROGRAMS_DO = {
+    "interactive": "talks to programs",
+    "multi_pass": "makes the inputs of further passes",
+    "special_judge": "judges outputs",
+}
 # Marks and carriage returns belong to files, not to texts: they go before anything runs or is compared.
 BYTE_ORDER_MARK = "\ufeff"
 RATING_BAND = 400
@@ -117,13 +123,6 @@ def parse_or_reject(
         return Rejection(record_id, "read", error.reason, str(error))
     except BrokenRecordError as error:
         return Rejection(record_id, "read", "broken_record", str(error))
-
-
-WHAT_PROGRAMS_DO = {
-    "interactive": "talks to programs",
-    "multi_pass": "makes the inputs of further passes",
-    "special_judge": "judges outputs",
-}
 
 
 def own_checker(programs: JudgeProgram | ProblemPrograms, options: BuildOptions, *, comparison: str) -> str:

@@ -13,10 +13,9 @@ import typing
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from optimrl_jax.arrays import Array
+from optimrl_jax.arrays import Array, array_module
 
 # Candidates compared with the whole pool at once: bounds the memory of a leaderboard at this many rows of references.
 CHUNK = 256
@@ -110,7 +109,7 @@ def mean_rank_order(total: Int[Array, "*b h"], tests: Int[Array, "*b h"]) -> Int
     Returns:
       `[*b, h]` places, 0 for the smallest mean.
     """
-    xp = jnp if isinstance(total, jax.Array) else np
+    xp = array_module(total, tests)
     whole, rest = xp.divmod(total, xp.maximum(tests, 1))
     fraction = (rest / xp.maximum(tests, 1)).astype(xp.float32)
     whole = xp.where(tests > 0, whole, xp.iinfo(xp.int32).max)

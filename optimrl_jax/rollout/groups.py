@@ -5,10 +5,12 @@ enough"): a group leaves it once. Its contents are arrays that a checkpoint can 
 in the paper's order (App. F, Figure 45): freshness filter, advantages, and counts of both; `grpo.rows` packs the rest.
 """
 
+import functools
 import queue
 import typing
 from collections.abc import Mapping, Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -166,6 +168,7 @@ def concatenate_groups(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, n
 Kept = list[tuple[Group, np.ndarray]]
 
 
+@functools.partial(jax.jit, static_argnames="scale")
 def advantages(
     reward: Float[Array, "*b r"],
     lengths: Int[Array, "*b r"],
@@ -200,6 +203,18 @@ def advantages(
         return centred
     deviation = jnp.std(above, axis=-1, keepdims=True, where=is_valid)
     return jnp.where(deviation > 0, centred / jnp.where(deviation > 0, deviation, 1), 0)
+
+
+def token_weighted(
+    reward: Float[Array, "*b r"], tokens: Int[Array, "*#b r"], is_valid: Bool[Array, "*b r"]
+) -> Float[np.ndarray, "*b r"]:
+    """Compute advantages times tokens: what each rollout adds to the update of a loss over tokens.
+
+    Args:
+      reward, is_valid: as for `advantages`.
+      tokens: sampled tokens of each rollout.
+    """
+    return np.asarray(tokens * advantages(reward, tokens, is_valid), float)
 
 
 def select_informative(

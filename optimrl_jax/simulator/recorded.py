@@ -18,6 +18,7 @@ from scipy import stats
 from optimrl_jax import arrays, environment
 from optimrl_jax.analysis.timing.service_states import StoredRun
 from optimrl_jax.data.dataset import ProblemRecord
+from optimrl_jax.rollout.groups import token_weighted
 from optimrl_jax.rollout.rewarder import Rewarder
 from optimrl_jax.settings import Settings
 
@@ -119,10 +120,11 @@ def study(
     for noise in noises:
         measured = list(_measure(groups, records, places, noise=noise, draws=draws, seed=settings.seed))
         plain = _rewards(rewarders["plain"], places, measured)
+        plain_cosine = comparison.cosine(comparison.updates(plain))
         for knowledge, way in itertools.product(KNOWLEDGE, WAYS):
             shifted = [first_of[noise if knowledge == KNOWN else STORED] + place for place in places]
             rewards = plain if way == "plain" else _rewards(rewarders[way], shifted, measured)
-            found.append(RecordedEffect(knowledge, noise, way, **comparison.effects_of(rewards, plain=plain)))
+            found.append(RecordedEffect(knowledge, noise, way, **comparison.effects_of(rewards, plain_cosine)))
             on_point(len(found))
     return RecordedStudy(found, *comparison.course())
 
@@ -194,27 +196,28 @@ class Comparison:
         self._stretch = np.arange(len(groups)) * min(STRETCHES, len(groups)) // len(groups)
         self._tokens = [np.array([row["tokens"] for row in group], float) for group in groups]
         self._truth = truth
+        self._true_updates = self.updates(truth)
 
     def effects_of(
-        self, rewards: Sequence[Float[np.ndarray, "draws r"]], *, plain: Sequence[Float[np.ndarray, "draws r"]]
+        self,
+        rewards: Sequence[Float[np.ndarray, "draws r"]],
+        plain_cosine: Float[np.ndarray, "resamples draws"],
     ) -> dict[str, Interval]:
         """Compute the numbers of `RecordedEffect`, each a mean over draws.
 
         Args:
           rewards: of every group, on measurements.
-          plain: those at face value, on the same measurements.
+          plain_cosine: `cosine` of the rewards at face value, on the same measurements.
         """
-        pairs = list(zip(self._tokens, self._truth, rewards, strict=True))
-        updates = self._updates(rewards)
-        cosine = self._cosine(updates)
+        updates = self.updates(rewards)
+        cosine = self.cosine(updates)
+        signs = itertools.starmap(_wrong_signs, zip(updates, self._true_updates, strict=True))
         with np.errstate(invalid="ignore", divide="ignore"):
-            wrong, asked = (
-                self._by_problem(part) for part in zip(*itertools.starmap(_wrong_signs, updates), strict=True)
-            )
-            moved = self._by_problem([(own - true).sum(axis=1) for _, true, own in pairs])
-            rollouts = self._by_problem([np.full(len(own), own.shape[1]) for _, _, own in pairs])
+            wrong, asked = (self._by_problem(part) for part in zip(*signs, strict=True))
+            moved = self._by_problem([(own - true).sum(axis=1) for own, true in zip(rewards, self._truth, strict=True)])
+            rollouts = self._by_problem([np.full(len(own), own.shape[1]) for own in rewards])
             found = {"cosine": cosine, "wrong_sign": wrong / asked, "shift": moved / rollouts}
-            found["gain"] = cosine - self._cosine(self._updates(plain))
+            found["gain"] = cosine - plain_cosine
         return {name: _interval(values) for name, values in found.items()} | {"order": self._order(rewards)}
 
     def course(self) -> tuple[Interval, Interval]:
@@ -229,15 +232,17 @@ class Comparison:
             means.append(_interval((weights @ totals[part] / np.where(counted > 0, counted, np.nan))[:, None]))
         return means[0], means[1]
 
-    def _updates(self, rewards: Sequence[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Compute token-weighted advantages of every group, `[draws, r]`, and those of the truth, `[1, r]`."""
-        groups = zip(self._tokens, rewards, self._truth, strict=True)
-        return [(_update(tokens, own), _update(tokens, true)) for tokens, own, true in groups]
+    def updates(self, rewards: Sequence[Float[np.ndarray, "draws r"]]) -> list[Float[np.ndarray, "draws r"]]:
+        """Compute what each rollout of every group adds to the update of a loss over tokens."""
+        pairs = zip(rewards, self._tokens, strict=True)
+        return [token_weighted(own, tokens, np.ones(own.shape, bool)) for own, tokens in pairs]
 
-    def _cosine(self, updates: Sequence[tuple[np.ndarray, np.ndarray]]) -> Float[np.ndarray, "resamples draws"]:
-        dot = self._by_problem([(own * true).sum(axis=1) for own, true in updates])
-        own2 = self._by_problem([(own**2).sum(axis=1) for own, _ in updates])
-        true2 = self._by_problem([(true**2).sum(axis=1) for _, true in updates])
+    def cosine(self, updates: Sequence[Float[np.ndarray, "draws r"]]) -> Float[np.ndarray, "resamples draws"]:
+        """Compare updates with those of the recorded seconds."""
+        pairs = list(zip(updates, self._true_updates, strict=True))
+        dot = self._by_problem([(own * true).sum(axis=1) for own, true in pairs])
+        own2 = self._by_problem([(own**2).sum(axis=1) for own, _ in pairs])
+        true2 = self._by_problem([(true**2).sum(axis=1) for _, true in pairs])
         with np.errstate(invalid="ignore", divide="ignore"):
             return dot / np.sqrt(own2 * true2)
 
@@ -261,13 +266,6 @@ class Comparison:
         counts = np.array([own.shape[1] for own in rewards], float)
         summed = np.einsum("wg,gs,gd->wds", weights, stretches, totals)
         return summed / np.maximum(weights @ (stretches * counts[:, None]), 1)[:, None]
-
-
-def _update(tokens: Float[np.ndarray, " r"], reward: Float[np.ndarray, "draws r"]) -> Float[np.ndarray, "draws r"]:
-    """Weigh advantages by tokens, as the sum of a loss over tokens does; the baseline is the token-weighted mean."""
-    mean = (reward @ tokens / max(1.0, tokens.sum()))[:, None]
-    # Rewards are float32: a group of equal ones has no advantages.
-    return tokens * np.round(reward - mean, 6)
 
 
 def _wrong_signs(own: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

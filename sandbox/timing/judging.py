@@ -13,9 +13,20 @@ from sandbox.timing.conventions import DETAIL_CHARACTERS, Judgement, read_judge
 
 
 class OutputJudge(Protocol):
-    """What runs the program of a problem on an output: a worker."""
+    """What runs the program of a problem on an output: a worker.
 
-    def judge(self, judge: JudgeProgram, *, input_text: str, output: str, answer: str) -> Mapping[str, typing.Any]: ...
+    With `feedback`, the files that the program left after the pass before, those that it leaves now are the output.
+    """
+
+    def judge(
+        self,
+        judge: JudgeProgram,
+        *,
+        input_text: str,
+        output: str,
+        answer: str,
+        feedback: Mapping[str, str] | None = None,
+    ) -> Mapping[str, typing.Any]: ...
 
 
 def judge_report(

@@ -28,8 +28,8 @@ AHEAD = 8
 MOST_PATIENCE_S = 1.0
 
 
-class ProgramExecutor(Protocol):
-    """What compiles and runs one program at a time: a worker.
+class ProgramExecutor(passes.PassExecutor, Protocol):
+    """What compiles and runs one program at a time, and judges its outputs: a worker.
 
     `compile` returns None, or the compiler's message where the program is not one. `run` yields one report for each
     test in their order; up to `ahead` runs may be under way before their reports are asked for.
@@ -59,26 +59,18 @@ class ProgramExecutor(Protocol):
         patience_s: Callable[[int], float] = ...,
     ) -> Iterator[Report]: ...
 
-    def judge(
-        self,
-        judge: protocol.JudgeProgram,
-        *,
-        input_text: str,
-        output: str,
-        answer: str,
-        feedback: Mapping[str, str] | None = None,
-    ) -> Report: ...
-
 
 class Begun(NamedTuple):
     """A request of which every test ran once, as far as it was to.
 
     Attributes:
+      program: what runs, with the harness around it where the suite calls a function.
       results: one for each test that was reached, with the seconds of its one run.
       timings: the successful runs by test.
       met_spell: whether most runs met a core so slow that another core, or another moment, would serve better.
     """
 
+    program: str
     results: tuple[TestResult, ...]
     timings: Mapping[int, Sequence[Timing]]
     met_spell: bool
@@ -105,16 +97,16 @@ def begin(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> Begun:
       WorkerLost, WorkerAbsent: from `worker`, where no verdict about the program is possible.
     """
     tests = range(len(suite.inputs)) if request.tests is None else request.tests
-    error = _compile(worker, request, suite)
+    program, error = _compile(worker, request, suite)
     if error is not None:
         failed = tests[:1] if request.stops_early else tests
         results = [TestResult(t, Verdict.COMPILE_ERROR, 0.0, worker=worker.name, detail=error) for t in failed]
-        return Begun(tuple(results), {}, False)
+        return Begun(program, tuple(results), {}, False)
     timings: dict[int, list[Timing]] = {}
     results = _first_round(worker, request, suite, tests=tests, timings=timings)
     spell_s = worker.history.spell_s
     slow = sum(run.probe_s > spell_s for runs in timings.values() for run in runs)
-    return Begun(tuple(results), timings, request.repeats > 1 and 2 * slow > len(timings))
+    return Begun(program, tuple(results), timings, request.repeats > 1 and 2 * slow > len(timings))
 
 
 def finish(worker: ProgramExecutor, request: RunRequest, suite: Suite, *, begun: Begun) -> tuple[TestResult, ...]:
@@ -135,8 +127,7 @@ def finish(worker: ProgramExecutor, request: RunRequest, suite: Suite, *, begun:
     timings = {test: [*runs] for test, runs in begun.timings.items()}
     if timings and request.repeats > 1:
         # Nothing happens where this worker holds already what runs.
-        text = calls.harness(request.program, suite.call) if suite.call else request.program
-        worker.compile(text, language=request.language, files=request.files)
+        worker.compile(begun.program, language=request.language, files=request.files)
     own = [dataclasses.replace(r, worker=worker.name) if r.test in timings else r for r in begun.results]
     results = _repeat(worker, request, suite, results=own, timings=timings)
     floor_share = estimate.FLOOR_SHARE if worker.is_layout_fixed else estimate.RANDOM_LAYOUT_SHARE
@@ -144,14 +135,15 @@ def finish(worker: ProgramExecutor, request: RunRequest, suite: Suite, *, begun:
     return estimate.estimated(results, timings, history=worker.history, past=past, floor_share=floor_share)
 
 
-def _compile(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> str | None:
-    """Make the request's program the worker's; return why it does not compile, if so."""
-    error = worker.compile(request.program, language=request.language, files=request.files)
+def _compile(worker: ProgramExecutor, request: RunRequest, suite: Suite) -> tuple[str, str | None]:
+    """Make the request's program the worker's; return what runs, and why it does not compile, if so."""
+    program = request.program
+    error = worker.compile(program, language=request.language, files=request.files)
     if error is None and suite.call:
         # The program alone was compiled first, so that its own mistakes are compile errors.
-        text = calls.harness(request.program, suite.call)
-        error = worker.compile(text, language=request.language, files=request.files)
-    return error
+        program = calls.harness(program, suite.call)
+        error = worker.compile(program, language=request.language, files=request.files)
+    return program, error
 
 
 def _repeat(

@@ -13,28 +13,18 @@ from typing import Protocol
 from sandbox.protocol import JudgeProgram, Limits, RunRequest, Suite, Verdict
 from sandbox.timing import verdicts
 from sandbox.timing.conventions import DETAIL_CHARACTERS, PROBLEM, RIGHT, Judgement, read_judge
-from sandbox.timing.judging import judge_report
+from sandbox.timing.judging import OutputJudge, judge_report
 
 Report = Mapping[str, typing.Any]
 NEXT_INPUT, MESSAGE = "nextpass.in", "judgemessage.txt"
 
 
-class PassExecutor(Protocol):
-    """What runs the current program and the program of a problem: a worker."""
+class PassExecutor(OutputJudge, Protocol):
+    """What runs the current program, too."""
 
     def run(
         self, suite: Suite, tests: Sequence[int], *, limits: typing.Callable[[int], Limits], probes: bool
     ) -> Iterator[Report]: ...
-
-    def judge(
-        self,
-        judge: JudgeProgram,
-        *,
-        input_text: str,
-        output: str,
-        answer: str,
-        feedback: Mapping[str, str] | None = None,
-    ) -> Report: ...
 
 
 def has_passes(suite: Suite) -> bool:

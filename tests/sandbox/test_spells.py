@@ -22,7 +22,8 @@ class Core(SandboxWorker):
             yield {**report, "probe_s": self.probes_s[min(n, len(self.probes_s) - 1)]} if options["probes"] else report
 
 
-def opened(monkeypatch, *probes_s: tuple[float, ...]) -> pool.Pool:
+def answered(monkeypatch, *probes_s: tuple[float, ...], program: str = DOUBLE, repeats: int):
+    """The answer of a pool with such cores, its first one chosen first, and the pool, closed."""
     monkeypatch.setattr(local, "SandboxWorker", Core)
     workers = local.local_workers(len(probes_s))
     for worker, seconds in zip(workers, probes_s, strict=True):
@@ -30,16 +31,15 @@ def opened(monkeypatch, *probes_s: tuple[float, ...]) -> pool.Pool:
         worker.history = CALM
     monkeypatch.setattr(SpeedHistory, "after", lambda self, probes: self)
     found = pool.Pool(workers, measured_under={})
-    found.upload(SUITE)
-    return found
+    try:
+        found.upload(SUITE)
+        return found.submit(RunRequest(program, SUITE.sha256, repeats=repeats)).result(), found
+    finally:
+        found.close()
 
 
 def test_a_request_that_meets_a_spell_is_finished_by_another_worker(monkeypatch):
-    workers = opened(monkeypatch, (0.002,), (0.001,))
-    try:
-        answer = workers.submit(RunRequest(DOUBLE, SUITE.sha256, repeats=4)).result()
-    finally:
-        workers.close()
+    answer, workers = answered(monkeypatch, (0.002,), (0.001,), repeats=4)
     assert workers.counts["moved"] == 1
     assert {result.worker for result in answer.results} == {workers.workers[1].name}
     # One run each in the spell, and two elsewhere, since those of the spell vouch for nothing.
@@ -49,21 +49,13 @@ def test_a_request_that_meets_a_spell_is_finished_by_another_worker(monkeypatch)
 
 def test_where_nobody_else_is_free_or_the_core_only_flickers_it_stays(monkeypatch):
     for probes_s in [((0.002,),), ((0.00115,), (0.001,))]:
-        workers = opened(monkeypatch, *probes_s)
-        try:
-            answer = workers.submit(RunRequest(DOUBLE, SUITE.sha256, repeats=2)).result()
-        finally:
-            workers.close()
+        answer, workers = answered(monkeypatch, *probes_s, repeats=2)
         assert workers.counts["moved"] == 0
         assert {result.worker for result in answer.results} == {workers.workers[0].name}
 
 
 def test_a_failure_in_the_first_runs_stays_the_verdict(monkeypatch):
-    workers = opened(monkeypatch, (0.002,), (0.001,))
     program = "n = int(input())\nprint(2 * n if n != 2 else 5)"
-    try:
-        answer = workers.submit(RunRequest(program, SUITE.sha256, repeats=3)).result()
-    finally:
-        workers.close()
+    answer, workers = answered(monkeypatch, (0.002,), (0.001,), program=program, repeats=3)
     assert [str(result.verdict) for result in answer.results] == ["success", "wrong_output", "success"]
     assert workers.counts["moved"] == 1

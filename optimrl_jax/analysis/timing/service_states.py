@@ -21,6 +21,7 @@ from optimrl_jax.evaluation import style
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.rollout import journal
+from optimrl_jax.rollout.groups import token_weighted
 from optimrl_jax.rollout.rewarder import Rewarder
 from optimrl_jax.settings import Settings
 from optimrl_jax.training.workdir import JOB_FILE
@@ -202,16 +203,12 @@ def _update_cosine(
 ) -> float:
     """Compare token-weighted advantages of all rollouts with the recorded ones: mean cosine over replays."""
 
-    def update(draw: int, of_state: Sequence[rewards.ReplayedRewards]) -> np.ndarray:
-        parts = []
-        for group, replay in zip(groups, of_state, strict=True):
-            tokens = np.array([row["tokens"] for row in group], float) * np.asarray(replay.is_valid[draw])
-            reward = np.asarray(replay.reward[draw], float)
-            parts.append(tokens * (reward - (tokens * reward).sum() / max(1.0, tokens.sum())))
-        return np.concatenate(parts)
+    def updates(of_state: Sequence[rewards.ReplayedRewards]) -> np.ndarray:
+        tokens = [np.array([row["tokens"] for row in group]) for group in groups]
+        pairs = zip(of_state, tokens, strict=True)
+        return np.concatenate([token_weighted(own.reward, of, own.is_valid) for own, of in pairs], axis=1)
 
-    base = update(0, recorded)
-    others = [update(draw, replays) for draw in range(len(replays[0].reward))]
+    base, others = updates(recorded)[0], updates(replays)
     norms = [np.linalg.norm(base) * np.linalg.norm(other) for other in others]
     return _mean([float(base @ other / norm) for other, norm in zip(others, norms, strict=True) if norm > 0])
 

@@ -36,6 +36,7 @@ SHAPE = {
 # Where prompts are short, there is less to gain from processing each only once.
 SHORT_PROMPTS = SHAPE | {"prompt_tokens": 16, "completion_tokens": 80}
 SHAPES = {"": SHAPE, "_short_prompts": SHORT_PROMPTS}
+OURS = "tests.benchmarks.rivals.ours"
 UPDATES = 12
 WARM_UP = 3
 
@@ -80,9 +81,9 @@ def rollout_ratio(
     names = ("ours", *pythons)
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         argument = json.dumps(shape | {"directory": directory})
-        commands = [[sys.executable, "-m", "tests.benchmarks.rivals.ours", argument]]
+        commands = [[sys.executable, "-m", OURS, argument]]
         for name, python in pythons.items():
-            commands.append([str(python), str(pathlib.Path(__file__).with_name(f"train_{name}.py")), argument])
+            commands.append([str(python), "-m", f"tests.benchmarks.rivals.train_{name}", argument])
         sides = [stack.enter_context(started(command, shape)) for command in commands]
         turns = [[seconds_of(side) for side in sides] for _ in range(updates)]
     warm = turns[WARM_UP:]
@@ -98,7 +99,7 @@ def started(command: Sequence[str], shape: dict[str, typing.Any]) -> Iterator[su
     """Run one side on the first cores; end it whatever happens."""
     cores = sorted(os.sched_getaffinity(0))[: shape["threads"]]
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
-    if "tests.benchmarks.rivals.ours" in command:
+    if OURS in command:
         # Small operations that two devices do side by side wait less than those whose halves two threads do.
         environment["JAX_NUM_CPU_DEVICES"] = str(shape["threads"])
     process = subprocess.Popen(

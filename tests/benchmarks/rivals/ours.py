@@ -10,7 +10,7 @@ import time
 
 import jax
 import numpy as np
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer
 
 from optimrl_jax import arrays
 from optimrl_jax.grpo.loop import Learner
@@ -20,8 +20,7 @@ from optimrl_jax.rollout.actor import join_rollouts
 from optimrl_jax.rollout.groups import Group
 from optimrl_jax.settings import ComputeSettings, MeshSettings, ModelSettings, Settings
 from tests.benchmarks.learner import generate
-
-END = 1
+from tests.benchmarks.rivals.words import END_ID, word_tokenizer
 
 
 def settings_of(shape: dict) -> Settings:
@@ -35,11 +34,6 @@ def settings_of(shape: dict) -> Settings:
     data = dataclasses.replace(base.data, **sizes, row_tokens=tokens)
     grpo = dataclasses.replace(base.grpo, problems=shape["problems"], rollouts=shape["rollouts"])
     return dataclasses.replace(base, data=data, grpo=grpo, mesh=MeshSettings(data=shape["threads"]))
-
-
-def tokenizer_of(vocabulary: int) -> Tokenizer:
-    words = {"<pad>": 0, "<end>": END} | {f"t{index}": index for index in range(2, vocabulary)}
-    return Tokenizer(models.WordLevel(words, unk_token="<pad>"))
 
 
 def rewarded(completions: sampling.Completions, tokenizer: Tokenizer, settings: Settings, update: int) -> list[Group]:
@@ -59,13 +53,13 @@ def rewarded(completions: sampling.Completions, tokenizer: Tokenizer, settings: 
 def main() -> None:
     shape = json.loads(sys.argv[1])
     settings = settings_of(shape)
-    tokenizer = tokenizer_of(settings.model.vocabulary)
+    tokenizer = word_tokenizer(settings.model.vocabulary)
     learner = Learner(
         decoder.initial_params(settings.model, arrays.stream_key(0, "parameters")), settings.network, settings
     )
     for update, _ in enumerate(sys.stdin):
         started_s = time.perf_counter()
-        completions = generate(learner.trainer.state.params, settings, update=update, end_token=END)
+        completions = generate(learner.trainer.state.params, settings, update=update, end_token=END_ID)
         learner.learn(rewarded(completions, tokenizer, settings, update))
         print(json.dumps({"seconds": time.perf_counter() - started_s}), flush=True)
 

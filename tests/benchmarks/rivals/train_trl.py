@@ -1,8 +1,8 @@
 """Edge: a rival: TRL's GRPOTrainer, one update for each line on standard input.
 
-Runs in the environment that `tests.benchmarks.rivals.setup` makes, as a plain file, and imports nothing of this
-project. Takes the shape as one JSON argument; after each update it prints the seconds that generation, rewards and
-update took together.
+Runs in the environment that `tests.benchmarks.rivals.setup` makes, and imports nothing of this project but the
+tokenizer that all sides have. Takes the shape as one JSON argument; after each update it prints the seconds that
+generation, rewards and update took together.
 """
 
 import json
@@ -12,8 +12,9 @@ import time
 import torch
 import transformers
 from datasets import Dataset
-from tokenizers import Tokenizer, models, pre_tokenizers
 from trl import GRPOConfig, GRPOTrainer
+
+from tests.benchmarks.rivals.words import END, PAD, word_tokenizer
 
 
 class Turns(transformers.TrainerCallback):
@@ -62,11 +63,9 @@ def model_of(shape: dict) -> transformers.Qwen2ForCausalLM:
 
 
 def tokenizer_of(vocabulary: int) -> transformers.PreTrainedTokenizerFast:
-    """One token for each word `tN`; the first two are padding and end."""
-    words = {"<pad>": 0, "<end>": 1} | {f"t{index}": index for index in range(2, vocabulary)}
-    model = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
-    model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=model, pad_token="<pad>", eos_token="<end>")
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=word_tokenizer(vocabulary), pad_token=PAD, eos_token=END
+    )
 
 
 def arguments_of(shape: dict) -> GRPOConfig:

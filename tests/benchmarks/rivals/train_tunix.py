@@ -1,8 +1,9 @@
 """Edge: a rival: Tunix's GRPOLearner, one update for each line on standard input.
 
-Runs in the environment that `tests.benchmarks.rivals.setup` makes, as a plain file, and imports nothing of this
-project. Takes the shape as one JSON argument; after each update it prints the seconds that generation, rewards and
-update took together. On one device of the CPU, where it is fastest: it does not split its models there.
+Runs in the environment that `tests.benchmarks.rivals.setup` makes, and imports nothing of this project but the
+tokenizer that all sides have. Takes the shape as one JSON argument; after each update it prints the seconds that
+generation, rewards and update took together. On one device of the CPU, where it is fastest: it does not split its
+models there.
 """
 
 import json
@@ -15,11 +16,12 @@ import numpy as np
 import optax
 import transformers
 from flax import nnx
-from tokenizers import Tokenizer, models, pre_tokenizers
 from tunix.models.qwen2 import model as qwen2
 from tunix.rl import rl_cluster
 from tunix.rl.grpo import grpo_learner
 from tunix.rl.rollout import base_rollout
+
+from tests.benchmarks.rivals.words import END, PAD, word_tokenizer
 
 # Prompts whose gradients are computed at once; the fastest of 1, 2, 3 and 6.
 MICRO_PROMPTS = 2
@@ -93,11 +95,9 @@ def model_of(shape: dict) -> qwen2.Qwen2:
 
 
 def tokenizer_of(vocabulary: int) -> transformers.PreTrainedTokenizerFast:
-    """One token for each word `tN`; the first two are padding and end."""
-    words = {"<pad>": 0, "<end>": 1} | {f"t{index}": index for index in range(2, vocabulary)}
-    model = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
-    model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=model, pad_token="<pad>", eos_token="<end>")
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=word_tokenizer(vocabulary), pad_token=PAD, eos_token=END
+    )
 
 
 def training_of(shape: dict) -> rl_cluster.RLTrainingConfig:

@@ -29,7 +29,8 @@ def compared(truth, rewards, *, problems=("a", "b")):
     """Effects of rewards of two groups of two rollouts, one and three tokens long."""
     rows = [[{"problem": name, "tokens": tokens} for tokens in (1, 3)] for name in problems]
     truth, rewards = ([np.array(one, np.float32) for one in part] for part in (truth, rewards))
-    return recorded.Comparison(rows, truth, seed=0).effects_of(rewards, plain=truth)
+    comparison = recorded.Comparison(rows, truth, seed=0)
+    return comparison.effects_of(rewards, comparison.cosine(comparison.updates(truth)))
 
 
 def test_comparisons_by_hand():
