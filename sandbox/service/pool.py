@@ -12,6 +12,7 @@ import logging
 import pathlib
 import queue
 import threading
+import time
 from collections.abc import Mapping, Sequence
 
 from sandbox.backends import engine_settings
@@ -22,6 +23,7 @@ from sandbox.service import health
 from sandbox.service.input_files import InputFiles, parts_of
 from sandbox.service.suites import Suites
 from sandbox.timing import checkers, estimate, measurement
+from sandbox.timing.earlier import EarlierRequests
 
 _LOG = logging.getLogger(__name__)
 ATTEMPTS = 3
@@ -108,6 +110,7 @@ class Pool:
         self.windows = health.Windows()
         self._settings = settings or PoolSettings()
         self._suites = Suites(characters=self._settings.suite_characters)
+        self._earlier = EarlierRequests()
         self._lock = threading.Lock()
         self._is_closing = threading.Event()
         self._jobs: dict[concurrent.futures.Future[RunResult], _Job] = {}
@@ -264,6 +267,7 @@ class Pool:
                 _LOG.warning("%s (attempt %d of %d)", lost, attempt, ATTEMPTS)
             else:
                 self._settle(requests=1, runs=sum(result.runs for result in results))
+                results = self._earlier.informed(results, request, at_s=time.monotonic())
                 under = self.measured_under | worker.conditions
                 if estimate.misses_precision(results, request):
                     under["precision"] = "missed"
