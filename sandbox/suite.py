@@ -76,10 +76,10 @@ class JudgeProgram:
       arguments: further arguments of its command line.
       files: its further files by name.
       limits: what one run of it may use.
-      passes: how often, at most, the program under test runs on a test, 1 to 1000. With more than one, a judge by the
-        `kattis` convention asks for another pass by exiting with 42 after it wrote the input of that pass into
-        `feedback/nextpass.in`; other files of that folder stay for the next pass. Limits hold for each pass, and the
-        seconds of a test are those of its longest pass.
+      passes: how often, at most, the program under test runs on a test, 1 to 1000. With more than one, a judge or an
+        interactor by the `kattis` convention asks for another pass by exiting with 42 after it wrote the input of that
+        pass into `feedback/nextpass.in`; other files of that folder stay for the next pass, and nothing else does.
+        Limits hold for each pass, and the seconds of a test are those of its longest pass.
 
     Raises:
       InvalidRequestError: a field is of a wrong type or none of its choices.
@@ -100,8 +100,8 @@ class JudgeProgram:
         require_files(self.files, f"{self.FIELD}.files")
         expected = f"one of {', '.join(CONVENTIONS)}"
         require(self.convention in CONVENTIONS, f"{self.FIELD}.convention", self.convention, expected)
-        most = MOST_PASSES if self.convention == "kattis" and self.FIELD == JudgeProgram.FIELD else 1
-        expected = f"a whole number in [1, {most}]: only judges by the kattis convention ask for several"
+        most = MOST_PASSES if self.convention == "kattis" else 1
+        expected = f"a whole number in [1, {most}]: only programs by the kattis convention ask for several"
         require(1 <= self.passes <= most, f"{self.FIELD}.passes", self.passes, expected)
 
 
@@ -201,8 +201,10 @@ class Suite:
         require(are_texts, "suite.inputs", "a stored input", "texts where a judge, an interactor or a call reads them")
         is_one = self.call is None or self.interactor is None
         require(is_one, "suite.interactor", "a program", "null where tests call a function")
-        writes_output = self.judge is None or self.interactor is None or self.interactor.convention == "testlib"
-        require(writes_output, "suite.judge", "a program", "null beside an interactor of the kattis convention")
+        if self.judge is not None and self.interactor is not None:
+            writes_output = self.interactor.convention == "testlib"
+            require(writes_output, "suite.judge", "a program", "null beside an interactor of the kattis convention")
+            require(self.judge.passes == 1, "suite.judge.passes", self.judge.passes, "1 beside an interactor")
 
     def text_of(self, test: int) -> str:
         """Return the input of a test that is a text; empty for a stored one."""

@@ -173,6 +173,7 @@ class SandboxWorker:
         probes: bool,
         ahead: int = 1,
         patience_s: Callable[[int], float] = lambda _: 0.0,
+        feedback: Mapping[str, str] | None = None,
     ) -> Iterator[Mapping[str, object]]:
         """Run the current program once on each test, one after the other; needs a program that `compile` accepted.
 
@@ -187,6 +188,7 @@ class SandboxWorker:
           probes: whether to time a fixed loop around each run.
           ahead: most runs under way at a time, at least 1.
           patience_s: how long a run on a test may wait for a slow spell of the core to end, by the test's index.
+          feedback: files by name that the suite's interactor left after the pass before; None before the first one.
 
         Yields:
           One report per test, in order, as `sandbox.runner` makes it: `exit` (status, or minus the signal),
@@ -194,7 +196,8 @@ class SandboxWorker:
           `wall_s` (the program's own seconds, see `clocks.program_s`), `cpu_s`, `peak_memory_bytes`, `output_bytes`,
           `output` (bytes, cut one beyond the limit), `errors` (the end of standard error), `instructions` (None where
           they are not counted), `at_s` (when it began), `waited_s` (how long others kept it from its core) and
-          `probe_s` (0 without probes). After a conversation `interactor` holds the same of the interactor.
+          `probe_s` (0 without probes). After a conversation `interactor` holds the same of the interactor; its output
+          is what it wrote, or its folder's files as JSON.
 
         Raises:
           InvalidRequestError: the inputs do not fit into the runner's file system.
@@ -202,13 +205,12 @@ class SandboxWorker:
           WorkerLost: the runner died or did not answer in time.
           RunAbandoned: `abandon` was called.
         """
-        request = {"do": "run", "probes": probes, "calm_s": min(self.history.calm_s, ANY_S)}
-        partner_s = 0.0
+        request, partner_s = {"do": "run", "probes": probes, "calm_s": min(self.history.calm_s, ANY_S)}, 0.0
         if suite.interactor:
             self._hold_interactor(suite.interactor)
             request |= interactive.conversation_of(suite.interactor)
             partner_s = suite.interactor.limits.wall_s
-            suite = interactive.packed_suite(suite)
+            suite = interactive.packed_suite(suite, suite.interactor, feedback=feedback or {})
         request["suite"] = suite.sha256
 
         def asked(test: int) -> dict:
@@ -221,12 +223,7 @@ class SandboxWorker:
             yield from self._run_group(map(asked, group), reports, ahead=ahead, partner_s=partner_s)
 
     def _run_group(
-        self,
-        requests: Iterator[dict],
-        limits: Iterator[protocol.Limits],
-        *,
-        ahead: int,
-        partner_s: float,
+        self, requests: Iterator[dict], limits: Iterator[protocol.Limits], *, ahead: int, partner_s: float
     ) -> Iterator[Mapping[str, object]]:
         """Send requests, up to `ahead` of them before their reports are read, and yield the reports in order.
 

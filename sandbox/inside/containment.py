@@ -269,8 +269,10 @@ class RunWatch:
         kept_s = 0.0
         if used_s < limit_s and leader is not None:
             start = clocks.Reading(self._forked_s, 0.0, 0.0, 0.0)
-            end = clocks.Reading(time.monotonic(), used_s, *clocks.schedule_of(leader))
-            kept_s = min(clocks.foreign_wait_s(start, end), (MOST_EXTENSION - 1) * limit_s)
+            # The first process may sleep while another one works for it.
+            schedules = map(clocks.schedule_of, groups.descendants(leader))
+            ends = [clocks.Reading(time.monotonic(), used_s, *schedule) for schedule in schedules]
+            kept_s = min(max(clocks.foreign_wait_s(start, end) for end in ends), (MOST_EXTENSION - 1) * limit_s)
         return self._forked_s + limit_s + kept_s + self._given_s()
 
     def used_s(self) -> float:
@@ -281,7 +283,8 @@ class RunWatch:
         """Return the processor seconds so far and those that the program was ready and had no core."""
         leader = self._leader()
         if leader is not None:
-            self._waited_s = max(self._waited_s, clocks.schedule_of(leader).waited_s)
+            waits_s = (clocks.schedule_of(process).waited_s for process in groups.descendants(leader))
+            self._waited_s = max(self._waited_s, *waits_s)
         return self.used_s() + self._waited_s
 
     def postpone(self) -> None:

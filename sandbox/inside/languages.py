@@ -110,26 +110,28 @@ def unpack_files(role: str) -> None:
     and FEEDBACK a folder for a message to the judges. The output becomes the standard input of a judge. An interactor,
     which has none to judge, may write there: what it writes takes the place of the packed files.
 
-    A judge that is called for one pass of several has a fourth part, what `_return_feedback` made of the folder after
-    the pass before. Then the whole folder comes back in place of its output.
+    A program that is called for one pass of several has a fourth part, what `_return_feedback` made of the folder after
+    the pass before. Then the whole folder comes back in place of what it prints or writes.
     """
-    source = 0 if role == JUDGE else FILES_DESCRIPTOR
+    source, target = (0, 1) if role == JUDGE else (FILES_DESCRIPTOR, FILES_DESCRIPTOR)
     content = b"".join(iter(functools.partial(os.read, source, 1 << 20), b""))
     head, _, rest = content.partition(b"\n")
     sizes = [*map(int, head.split())]
+    has_passes = len(sizes) > len(JUDGED_FILES)
+    if role == INTERACTOR:
+        os.ftruncate(target, 0)
+        os.lseek(target, 0, os.SEEK_SET)
     for name, size in zip(JUDGED_FILES, sizes, strict=False):
-        if role == INTERACTOR and name == OUTPUT:
-            os.ftruncate(source, 0)
-            os.symlink(f"/proc/self/fd/{source}", name)
+        if role == INTERACTOR and name == OUTPUT and not has_passes:
+            os.symlink(f"/proc/self/fd/{target}", name)
             continue
         with open(name, "wb") as file:
             file.write(rest[:size])
         rest = rest[size:]
     os.mkdir(FEEDBACK)
-    has_passes = len(sizes) > len(JUDGED_FILES)
     if not has_passes:
         # What a program of the problem says there stands where its output, or what it wrote, is read.
-        os.symlink(f"/proc/self/fd/{1 if role == JUDGE else source}", f"{FEEDBACK}/{MESSAGE}")
+        os.symlink(f"/proc/self/fd/{target}", f"{FEEDBACK}/{MESSAGE}")
     if role == JUDGE:
         output = os.open(OUTPUT, os.O_RDONLY)
         os.dup2(output, 0)
@@ -138,16 +140,25 @@ def unpack_files(role: str) -> None:
         for name, text in json.loads(rest).items():
             with open(f"{FEEDBACK}/{name}", "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                 file.write(text)
-        _return_feedback()
+        _return_feedback(target)
 
 
-def _return_feedback() -> None:
-    """Go on in a child; this process waits for its end, prints the files of FEEDBACK as JSON, and ends likewise."""
+def _return_feedback(target: int) -> None:
+    """Go on in a child; this process waits for its end, writes the files of FEEDBACK as JSON, and ends likewise.
+
+    Args:
+      target: the descriptor to write to, which the child loses.
+    """
     child = os.fork()
     if not child:
-        # This process's output is the feedback alone.
-        os.dup2(2, 1)
+        if target == 1:
+            os.dup2(2, 1)
+        else:
+            os.close(target)
         return
+    # A conversation is over when the child has ended: nobody else may hold its pipes.
+    for descriptor in {0, 1} - {target}:
+        os.close(descriptor)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     texts = {}
@@ -157,7 +168,7 @@ def _return_feedback() -> None:
                 texts[entry.name] = file.read()
     content = memoryview(json.dumps(texts).encode())
     while content:
-        content = content[os.write(1, content) :]
+        content = content[os.write(target, content) :]
     os._exit(code if code >= 0 else 128 - code)
 
 

@@ -20,10 +20,17 @@ def conversation_of(interactor: Interactor) -> dict[str, object]:
     return {"do": "converse", "interactor_limits": limits_of_run(interactor.limits), "accepting": accepting}
 
 
-def packed_suite(suite: Suite) -> Suite:
-    """Return the suite whose inputs are what the interactor reads: input and answer of each test."""
-    answers = enumerate(suite.expected)
-    inputs = tuple(conventions.packed(suite.text_of(test), "", answer or "") for test, answer in answers)
+def packed_suite(suite: Suite, interactor: Interactor, *, feedback: Mapping[str, str]) -> Suite:
+    """Return the suite whose inputs are what the interactor reads: input and answer of each test.
+
+    Args:
+      suite: the tests.
+      interactor: of the suite.
+      feedback: files by name that a pass before left in its folder; they count where it may ask for several passes.
+    """
+    folder = feedback if interactor.passes > 1 else None
+    tests = enumerate(suite.expected)
+    inputs = tuple(conventions.packed(suite.text_of(n), "", answer or "", feedback=folder) for n, answer in tests)
     return dataclasses.replace(suite, inputs=inputs, expected=(None,) * len(inputs), judge=None)
 
 

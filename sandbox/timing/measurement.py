@@ -57,6 +57,7 @@ class ProgramExecutor(passes.PassExecutor, Protocol):
         probes: bool,
         ahead: int = 1,
         patience_s: Callable[[int], float] = ...,
+        feedback: Mapping[str, str] | None = None,
     ) -> Iterator[Report]: ...
 
 

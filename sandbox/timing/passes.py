@@ -2,7 +2,8 @@
 
 By the multi-pass problems of package formats 2023-07 and 2025-09: limits hold for each pass, and what the judge leaves
 in its folder stays there for the next one. The test's seconds are those of its longest pass, which is the one that the
-limit looks at. Problems of one pass are judged by `timing.judging` alone.
+limit looks at. Where the problem is interactive as well, each pass is a conversation, and the interactor is the judge.
+Problems of one pass are judged by `timing.judging` alone.
 """
 
 import json
@@ -10,26 +11,35 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from sandbox.protocol import JudgeProgram, Limits, RunRequest, Suite, Verdict
-from sandbox.timing import verdicts
-from sandbox.timing.conventions import DETAIL_CHARACTERS, PROBLEM, RIGHT, Judgement, read_judge
+from sandbox.protocol import Interactor, JudgeProgram, Limits, RunRequest, Suite, Verdict
+from sandbox.timing import interactive, verdicts
+from sandbox.timing.conventions import DETAIL_CHARACTERS, PROBLEM, RIGHT, WRONG, Judgement, read_judge
 from sandbox.timing.judging import OutputJudge, judge_report
 
 Report = Mapping[str, typing.Any]
 NEXT_INPUT, MESSAGE = "nextpass.in", "judgemessage.txt"
+CUT_SHORT = "its feedback is cut short, or is not ours"
+# Any other verdict on a pass comes from what the program did, or from a judge that failed.
+SAID_BY_JUDGES = (RIGHT, WRONG)
 
 
 class PassExecutor(OutputJudge, Protocol):
-    """What runs the current program, too."""
+    """What runs the current program, too; with `feedback`, the files that its interactor left after the pass before."""
 
     def run(
-        self, suite: Suite, tests: Sequence[int], *, limits: typing.Callable[[int], Limits], probes: bool
+        self,
+        suite: Suite,
+        tests: Sequence[int],
+        *,
+        limits: typing.Callable[[int], Limits],
+        probes: bool,
+        feedback: Mapping[str, str] | None = None,
     ) -> Iterator[Report]: ...
 
 
 def has_passes(suite: Suite) -> bool:
-    """Tell whether the judge of a suite may ask for further passes."""
-    return suite.judge is not None and suite.judge.passes > 1
+    """Tell whether the judge of a suite, or its interactor, may ask for further passes."""
+    return any(program.passes > 1 for program in (suite.interactor, suite.judge) if program)
 
 
 def judge_execution(
@@ -53,7 +63,7 @@ def judge_execution(
     """
     if not has_passes(suite):
         return report, judge_report(worker, report, suite, test, request)
-    judge = typing.cast(JudgeProgram, suite.judge)
+    judge = typing.cast(JudgeProgram, suite.interactor or suite.judge)
     answer, limits = suite.expected[test] or "", request.limits_of(test)
     text, feedback, reports = suite.text_of(test), {}, [report]
     while True:
@@ -65,8 +75,9 @@ def judge_execution(
         if following is None:
             return max(reports, key=lambda one: one["wall_s"]), judgement
         text = following
-        suite_of_pass = Suite((text,), (None,))
-        reports += worker.run(suite_of_pass, [0], limits=lambda _: limits, probes=request.repeats > 1)
+        following_pass = Suite((text,), (answer,), interactor=suite.interactor)
+        probes = request.repeats > 1
+        reports += worker.run(following_pass, [0], limits=lambda _: limits, probes=probes, feedback=feedback)
 
 
 def _judge_pass(
@@ -78,6 +89,8 @@ def _judge_pass(
     limits: Limits,
 ) -> tuple[Judgement, dict[str, str]]:
     """Judge one pass on its input, the answer and the folder so far; return what the folder holds then as well."""
+    if isinstance(judge, Interactor):
+        return _judge_conversation(report, judge, test, limits)
     text, answer, feedback = given
     verdict = verdicts.verdict_of(report, expected=None, checker="lines", limits=limits)
     if verdict is not Verdict.SUCCESS:
@@ -87,12 +100,30 @@ def _judge_pass(
         return Judgement(Verdict.WRONG_OUTPUT, "the output is not UTF-8"), {}
     said = worker.judge(judge, input_text=text, output=output, answer=answer, feedback=feedback)
     left = read_folder(said["output"])
-    if left is None:
-        why = "its feedback is cut short, or is not ours"
-        return Judgement(Verdict.SANDBOX_FAULT, f"{judge.FIELD} failed on test {test}: {why}", PROBLEM), {}
-    # What it wrote for the judges comes before what it printed.
-    words = {"errors": left[MESSAGE]} if left.get(MESSAGE) else {}
-    return read_judge({**said, "output": b"", **words}, judge, test), left
+    judgement = _fault(judge, test, CUT_SHORT) if left is None else read_judge(_worded(said, left), judge, test)
+    return judgement, left or {}
+
+
+def _judge_conversation(
+    report: Report, interactor: Interactor, test: int, limits: Limits
+) -> tuple[Judgement, dict[str, str]]:
+    """Judge one pass in which the program talked to the interactor; return what its folder holds then as well."""
+    partner = report["interactor"]
+    left = read_folder(partner["output"])
+    talk = {**report, "interactor": _worded(partner, left or {})}
+    judgement = interactive.judge_conversation(talk, interactor, test, limits=limits)
+    # Without its folder nobody knows what it asks for; what the program did itself does not depend on that.
+    is_lost = left is None and judgement.verdict in SAID_BY_JUDGES
+    return _fault(interactor, test, CUT_SHORT) if is_lost else judgement, left or {}
+
+
+def _worded(said: Report, left: Mapping[str, str]) -> Report:
+    """Put what a judge wrote for people, where it did, before what it printed; its folder was no output."""
+    return {**said, "output": b""} | ({"errors": left[MESSAGE]} if left.get(MESSAGE) else {})
+
+
+def _fault(judge: JudgeProgram, test: int, why: str) -> Judgement:
+    return Judgement(Verdict.SANDBOX_FAULT, f"{judge.FIELD} failed on test {test}: {why}", PROBLEM)
 
 
 def read_folder(output: bytes) -> dict[str, str] | None:
@@ -111,12 +142,8 @@ def read_folder(output: bytes) -> dict[str, str] | None:
 
 def _checked(judgement: Judgement, asks_again: bool, passes: int, judge: JudgeProgram, test: int) -> Judgement:
     """Return a judgement, or the fault of a judge that asks for another pass where it may not."""
-    if not asks_again or judgement.verdict is Verdict.SANDBOX_FAULT:
+    if not asks_again or judgement.verdict not in SAID_BY_JUDGES:
         return judgement
-    if judgement.verdict is not RIGHT:
-        why = f"it turned the output down and wrote {NEXT_INPUT}"
-    elif passes >= judge.passes:
-        why = f"it asked for more than {judge.passes} passes"
-    else:
-        return judgement
-    return Judgement(Verdict.SANDBOX_FAULT, f"{judge.FIELD} failed on test {test}: {why}", PROBLEM)
+    if judgement.verdict is WRONG:
+        return _fault(judge, test, f"it turned the output down and wrote {NEXT_INPUT}")
+    return judgement if passes < judge.passes else _fault(judge, test, f"it asked for more than {judge.passes} passes")

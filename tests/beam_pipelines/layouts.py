@@ -8,6 +8,7 @@ import zlib
 
 from tests.beam_pipelines import planted
 from tests.beam_pipelines.corpora import write_corpus, write_parquet
+from tests.sandbox import notes
 
 DOUBLE = "print(2 * int(input()))\n"
 
@@ -88,6 +89,27 @@ LEGACY = {
 LATER = LEGACY | {
     "problem.yaml": "problem_format_version: 2025-09\nname: {en: Sum}\nkeywords: [sums]\nsource: {name: Cup}\n",
     "statement/problem.en.md": "Print the sum of all the numbers.",
+}
+
+# Interactive, in two passes; one program fails in the first pass, one in the second, one waits for ever.
+NOTES = {
+    "problem.yaml": "problem_format_version: 2025-09\nname: Notes\ntype: [interactive, multi-pass]\n",
+    "statement/problem.en.md": "Leave a note that is not the number, and find the number again.",
+    "data/secret/1.in": "hide 37",
+    "data/secret/1.ans": "the answer",
+    "data/secret/2.in": "hide 0",
+    "data/secret/2.ans": "the answer",
+    "output_validator/validate.py": notes.INTERACTOR,
+    "submissions/accepted/doubled.py": notes.RIGHT,
+    "submissions/accepted/negated.py": notes.program_of(
+        "print('!', -1 - sum(ask(bit) << bit for bit in range(7)), flush=True)", "print('!', -1 - ask(0), flush=True)"
+    ),
+    "submissions/wrong_answer/tells.py": notes.program_of("print('!', ask(0) and 37, flush=True)", notes.FIND),
+    "submissions/wrong_answer/forgets.py": notes.program_of(notes.HIDE, "print('!', ask(0), flush=True)"),
+    "submissions/run_time_error/dies.py": notes.program_of(notes.HIDE, "1 / 0"),
+    "submissions/time_limit_exceeded/waits.py": notes.program_of(notes.HIDE, "input()"),
+    "generators/number.py": "import random, sys\nrandom.seed(sys.argv[1])\nprint('hide', random.randint(0, 127))\n",
+    "generators/generators.yaml": "data:\n- n: number.py {seed}\n",
 }
 
 MANIFEST = """<?xml version="1.0" encoding="utf-8"?>

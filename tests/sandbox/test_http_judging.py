@@ -16,6 +16,7 @@ if open(sys.argv[1]).read() == "first":
     sys.exit(42)
 sys.exit(42 if input() == "second" else 43)
 """
+TALKING_AGAIN = ASKING_AGAIN.replace("import sys", "import sys\nprint(open(sys.argv[1]).read(), flush=True)")
 SUITES = {
     "checker program": (Suite(("",), ("1 2",), judge=JudgeProgram(CHECKER, "python3")), "print(2, 1)", "print(2)"),
     "call": (Suite(("[20, 22]",), ("42",), call=Call("add")), "def add(a, b): return a + b", "def add(a, b): return a"),
@@ -23,6 +24,11 @@ SUITES = {
         Suite(("",), ("",), interactor=Interactor(INTERACTOR, "python3", "kattis")),
         "print(int(input()) + 1)",
         "print(input())",
+    ),
+    "interactor of several passes": (
+        Suite(("first",), ("",), interactor=Interactor(TALKING_AGAIN, "python3", "kattis", passes=2)),
+        "print(input())",
+        "print('first')",
     ),
     "passes": (
         Suite(("first",), ("",), judge=JudgeProgram(ASKING_AGAIN, "python3", "kattis", passes=2)),
@@ -54,7 +60,7 @@ def test_a_suite_is_judged_alike_by_client_and_in_one_request(url, name):
     for part, keys in (
         ("judge", ("program", "language", "convention", "passes")),
         ("call", ("entry_point",)),
-        ("interactor", ("program", "language", "convention")),
+        ("interactor", ("program", "language", "convention", "passes")),
     ):
         if (held := getattr(suite, part)) is not None:
             fields[part] = {key: getattr(held, key) for key in keys}

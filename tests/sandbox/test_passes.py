@@ -87,10 +87,10 @@ def test_a_judge_that_asks_where_it_may_not_is_the_problems_fault(sandbox, statu
     assert why in result.detail
 
 
-def test_passes_are_for_judges_by_the_convention_that_has_them():
+def test_passes_are_for_programs_by_the_convention_that_has_them():
     for kind, convention, passes in (
         (JudgeProgram, "testlib", 2),
-        (Interactor, "kattis", 2),
+        (Interactor, "testlib", 2),
         (JudgeProgram, "kattis", 0),
     ):
         with pytest.raises(InvalidRequestError, match=r"passes = \d: expected a whole number in"):

@@ -3,7 +3,7 @@
 Tests that the samples and secret data hold are original tests. How outputs are compared follows the arguments of the
 default validator; a validator of the package's own judges in the sandbox, and talks to programs where the problem is
 interactive, and asks for the next pass where a test takes several. What no run of a program judges (answers that are
-submitted), and conversations of several passes, are named and left out.
+submitted) is named and left out.
 """
 
 import configparser

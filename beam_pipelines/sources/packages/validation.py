@@ -67,13 +67,11 @@ def read_validator(package: pathlib.Path, manifest: Mapping[str, object]) -> Val
     is_legacy = str(manifest.get("problem_format_version") or "legacy").startswith("legacy") and "type" not in manifest
     own = [package / folder for folder in VALIDATOR_FOLDERS if _has_program(package / folder)]
     is_interactive = INTERACTIVE in words
-    if MULTI_PASS in words and is_interactive:
-        raise UnsupportedProblemError("multi_pass", "type: interactive and multi-pass")
     if MULTI_PASS in words:
         limits = dict(optional_field(manifest, "limits", dict, {}))
         passes = optional_field(limits, "validation_passes", int, DEFAULT_PASSES)
         folder = own[0] if own else package / VALIDATOR_FOLDERS[0]
-        return _validator(folder, is_interactive=False)._replace(passes=passes)
+        return _validator(folder, is_interactive=is_interactive)._replace(passes=passes)
     if is_interactive or validation[0] != "default" or (own and not (is_legacy and "validation" in manifest)):
         return _validator(own[0] if own else package / VALIDATOR_FOLDERS[1], is_interactive=is_interactive)
     return None
