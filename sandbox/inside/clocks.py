@@ -18,8 +18,6 @@ START_DESCRIPTOR = 3
 # Where a program's process reads the state and the schedule of the process that watches for its end, which it would not
 # find in a /proc of its own. The meter follows, then what programs may keep.
 WATCHER_STATE, WATCHER_SCHEDULE, METER_DESCRIPTOR, PROGRAM_DESCRIPTOR = 252, 253, 254, 255
-PROBE_STEPS = 50_000
-PROBE_LOOPS = 3
 MOST_YIELDS = 1_000
 
 
@@ -190,18 +188,3 @@ def foreign_wait_s(start: Reading, end: Reading) -> float:
     """
     others_s = max(0.0, (end.used_s - start.used_s) - (end.ran_s - start.ran_s))
     return max(0.0, end.waited_s - start.waited_s - others_s)
-
-
-def probe() -> float:
-    """Time a fixed loop, to tell how fast this core is at the moment.
-
-    Returns:
-      This thread's processor seconds, the least of PROBE_LOOPS loops: an interrupt in one of them is no slow core.
-    """
-    found_s = []
-    for _ in range(PROBE_LOOPS):
-        start_s = time.thread_time()
-        for _ in range(PROBE_STEPS):
-            pass
-        found_s.append(time.thread_time() - start_s)
-    return min(found_s)
