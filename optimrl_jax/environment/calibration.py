@@ -9,6 +9,9 @@ from jaxtyping import Float, Int
 from optimrl_jax.arrays import CAP_S, Array, References, array_module
 from optimrl_jax.environment.leaderboard import ordered
 
+# Less than the steps in which whole percents, and tenths, of a number of references grow; more than float32 errs there.
+ROUNDING = 1e-4
+
 
 def calibrated(references: References, *, alpha: float, beta_s: float) -> References:
     """Bring stored durations to the live scale: min(10, max(0, Gamma(psi(d)))).
@@ -37,6 +40,9 @@ def percentile(
 ) -> Float[Array, "*k"]:
     """Interpolate a percentile linearly among the first `count` values of each ascending row.
 
+    A percentile that falls on a value is exactly that value, however the arithmetic rounds: a program that is compared
+    with its own seconds must not miss them by a rounding.
+
     Args:
       ordered_s: `[*k, h]` seconds in ascending order, unusable cells (+inf) last.
       count: `[*k]` usable cells of each row.
@@ -47,7 +53,9 @@ def percentile(
     """
     xp = array_module(ordered_s, count, percent)
     last = xp.maximum(count - 1, 0).astype(xp.int32)
-    position = xp.asarray(percent, xp.float32) / 100 * last.astype(xp.float32)
+    position = xp.asarray(percent, xp.float32) * last.astype(xp.float32) / 100
+    whole = xp.round(position)
+    position = xp.where(xp.abs(position - whole) < ROUNDING, whole, position)
     below = xp.floor(position).astype(xp.int32)
     above = xp.minimum(below + 1, last)
     low, high = (xp.take_along_axis(ordered_s, index[..., None], axis=-1)[..., 0] for index in (below, above))
