@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Int
 
 from optimrl_jax.model import attention
 from optimrl_jax.model.attention import TokenLayout
+from optimrl_jax.model.inner_products import inner_product
 
 # The name under which a policy of rematerialization may keep what the forward pass found.
 ATTENDED = "attended"
@@ -134,7 +135,7 @@ class _Grads(typing.NamedTuple):
 def _backward(block: int, kept: tuple, grad: Float[Array, "s m g t d"]) -> tuple:
     """Visit the keys of each block of queries again; the gradients of keys and values are summed in float32."""
     query, key, value, layout, window, summed, log_total = kept
-    along = jnp.sum(grad.astype(jnp.float32) * summed.astype(jnp.float32), axis=-1)
+    along = inner_product(grad.astype(jnp.float32), summed.astype(jnp.float32))
 
     def of_block(carry: tuple[Array, Array], part: tuple[Array, _Visits]) -> tuple[tuple, Array]:
         index, visits = part

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from optimrl_jax.distributed import sharding
 from optimrl_jax.distributed.sharding import constrain
-from optimrl_jax.model import attention, blockwise, kv_cache, packed_attention
+from optimrl_jax.model import attention, blockwise, inner_products, kv_cache, packed_attention
 from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.settings import ComputeSettings, ModelSettings, Network
 
@@ -100,7 +100,7 @@ class RMSNorm(nn.Module):
     def __call__(self, x: Float[Array, "*rest w"]) -> Float[Array, "*rest w"]:
         scale = self.param("scale", nn.initializers.ones, (x.shape[-1],))
         wide = x.astype(jnp.float32)
-        normal = wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.epsilon)
+        normal = inner_products.scale_vectors(wide, jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1) + self.epsilon))
         # Spelled out, so that the gradient is one sum over all axes but the last, however few rows there are.
         return (normal * jnp.broadcast_to(scale, x.shape)).astype(x.dtype)
 

@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 from optimrl_jax.data.packing import Packed
 from optimrl_jax.distributed import sharding
 from optimrl_jax.model import decoder
+from optimrl_jax.model.inner_products import inner_product
 from optimrl_jax.settings import Network
 
 Sums = dict[str, Float[Array, ""]]
@@ -206,7 +207,7 @@ def _scored(scaled: Float[Array, "s t v"], targets: Int[Array | np.ndarray, "s t
     weights = jnp.exp(relative)
     total = weights.sum(axis=-1)
     log_total = jnp.log(total)
-    entropy = log_total - (weights * relative).sum(axis=-1) / total
+    entropy = log_total - inner_product(weights, relative) / total
     scores = Scores(_of_target(relative, targets) - log_total, jax.lax.stop_gradient(entropy))
     return _Scored(scores, weights, total)
 
