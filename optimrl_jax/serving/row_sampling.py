@@ -102,7 +102,7 @@ def choose_tokens(
     is_greedy = rows.temperature == 0
     scores = jax.nn.log_softmax(logits / jnp.where(is_greedy, 1.0, rows.temperature)[:, None])
     nucleus = jax.lax.cond((rows.top_p < 1).any(), lambda: _cut_to_nucleus(scores, rows.top_p), lambda: scores)
-    sampled, _ = sampling.sample_tokens(keys, steps, nucleus)
+    sampled, _ = sampling.sample_tokens(sampling.uniform_numbers(keys, steps), nucleus)
     return jnp.where(is_greedy, scores.argmax(axis=-1), sampled).astype(jnp.int32), scores
 
 

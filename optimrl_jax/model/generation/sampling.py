@@ -18,6 +18,8 @@ from optimrl_jax.model.generation import token_step
 from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.settings import Network
 
+# Tokens between two looks at whether all rows have ended: each look waits for all devices.
+STRETCH = 8
 # Neighbouring tokens of the vocabulary whose probabilities are summed before one of them is drawn.
 RUN = 64
 
@@ -81,6 +83,7 @@ def generate(
     lengths = jnp.repeat(prompt_mask.sum(axis=1), samples)
     columns = kv_cache.cache_columns(steps, attention.NO_WINDOW)
     unstacked = token_step.unstack_layers(params, settings)
+    decode = functools.partial(token_step.decode_token, unstacked, settings, prefix=prefix)
     begin = _State(
         jnp.int32(0),
         jnp.repeat(logits, samples, axis=0),
@@ -91,22 +94,20 @@ def generate(
     def goes_on(state: _State) -> Bool[Array, ""]:
         return (state.step < steps) & ~state.done.has_ended.all()
 
-    def advance(state: _State) -> _State:
-        n = state.step
-        token, log_prob = sample_tokens(keys, jnp.broadcast_to(n, keys.shape), state.logits / temperature)
+    def advance(n: Int[Array, ""], state: _State, numbers: Float[Array, "n r"]) -> _State:
+        number = jax.lax.dynamic_index_in_dim(numbers, n % STRETCH, keepdims=False)
+        token, log_prob = sample_tokens(number, state.logits / temperature)
         done = append_tokens(state.done, token, log_prob, end_token=end_token, column=n)
-        logits, past = token_step.decode_token(
-            unstacked,
-            settings,
-            tokens=token,
-            positions=lengths + n,
-            past=state.past,
-            slot=n,
-            prefix=prefix,
-        )
+        logits, past = decode(tokens=token, positions=lengths + n, past=state.past, slot=n)
         return _State(n + 1, logits, past, done)
 
-    return jax.lax.while_loop(goes_on, advance, begin).done
+    def advance_stretch(state: _State) -> _State:
+        at = jnp.broadcast_to(state.step + jnp.arange(STRETCH)[:, None], (STRETCH, len(keys)))
+        numbers = jax.vmap(uniform_numbers, (None, 0))(keys, at)
+        end = jnp.minimum(state.step + STRETCH, steps)
+        return jax.lax.fori_loop(state.step, end, functools.partial(advance, numbers=numbers), state)
+
+    return jax.lax.while_loop(goes_on, advance_stretch, begin).done
 
 
 def row_keys(key: Array, rows: Int[Array | np.ndarray, " r"]) -> Array:
@@ -157,23 +158,31 @@ def empty_completions(rows: int, steps: int) -> Completions:
     )
 
 
+def uniform_numbers(keys: Array, steps: Int[Array, " r"]) -> Float[Array, " r"]:
+    """Draw the `steps`-th number, uniform in [0, 1), of each row's own stream.
+
+    Args:
+      keys: `[r]` random keys of the rows.
+      steps: `[r]` how many tokens each row has sampled before.
+    """
+    return jax.vmap(jax.random.uniform)(jax.vmap(jax.random.fold_in)(keys, steps))
+
+
 def sample_tokens(
-    keys: Array, steps: Int[Array, " r"], scores: Float[Array, "r v"]
+    number: Float[Array, " r"], scores: Float[Array, "r v"]
 ) -> tuple[Int[Array, " r"], Float[Array, " r"]]:
-    """Draw one token a row, by the `steps`-th uniform number of each row's own stream.
+    """Draw one token a row by a uniform number.
 
     The number picks a run of tokens by its share of the whole, and what is left of it picks a token of the run: one
     random number a row and two short sums, where noise for every token of the vocabulary costs six times as much.
 
     Args:
-      keys: `[r]` random keys of the rows.
-      steps: `[r]` how many tokens each row has sampled before.
+      number: `[r]`, from `uniform_numbers`.
       scores: `[r, v]` logits, divided by the temperature already.
 
     Returns:
       The tokens `[r]` and their log-probabilities `[r]`.
     """
-    number = jax.vmap(jax.random.uniform)(jax.vmap(jax.random.fold_in)(keys, steps))
     relative = scores - scores.max(axis=-1, keepdims=True)
     runs = jnp.pad(jnp.exp(relative), ((0, 0), (0, -scores.shape[-1] % RUN))).reshape(len(scores), -1, RUN)
     shares = runs.sum(axis=-1)

@@ -197,7 +197,8 @@ def advance_slots(
 
     def step(state: tuple) -> tuple:
         n, slots = state
-        token, log_prob = sampling.sample_tokens(slots.keys, slots.done.length, slots.logits / temperature)
+        number = sampling.uniform_numbers(slots.keys, slots.done.length)
+        token, log_prob = sampling.sample_tokens(number, slots.logits / temperature)
         logits, past = token_step.decode_token(
             params, settings, tokens=token, positions=slots.prompt_length + slots.done.length, past=slots.past
         )

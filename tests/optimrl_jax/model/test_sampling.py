@@ -12,7 +12,7 @@ PROMPTS = [np.array([5, 6, 7]), np.array([9, 8, 7, 6, 5, 4]), np.array([11])]
 
 
 def sample(
-    prompts, *, width: int, side: str = "right", samples: int = 2, rows=None, temperature: float = 1.0, **options
+    prompts, *, width: int, side: str = "right", samples: int = 2, rows=None, temperature: float = 1.0, steps: int = 12
 ):
     tokens = np.zeros((len(prompts), width), np.int32)
     mask = np.zeros((len(prompts), width), bool)
@@ -28,9 +28,8 @@ def sample(
         keys=sampling.row_keys(jax.random.key(3), rows),
         temperature=temperature,
         samples=samples,
-        steps=12,
+        steps=steps,
         end_token=END,
-        **options,
     )
     return jax.tree.map(np.asarray, found)
 
@@ -61,6 +60,14 @@ def test_a_row_samples_the_same_whatever_its_neighbours():
     together = sample(PROMPTS, width=6)
     alone = sample(PROMPTS[1:2], width=6, rows=[2, 3])
     np.testing.assert_array_equal(together.tokens[2:4], alone.tokens)
+
+
+@pytest.mark.parametrize("steps", [1, sampling.STRETCH, sampling.STRETCH + 1])
+def test_the_room_of_a_completion_changes_none_of_its_tokens(steps):
+    roomy, narrow = sample(PROMPTS, width=6, steps=2 * sampling.STRETCH), sample(PROMPTS, width=6, steps=steps)
+    np.testing.assert_array_equal(roomy.tokens[:, :steps], narrow.tokens)
+    np.testing.assert_allclose(roomy.log_prob[:, :steps], narrow.log_prob, atol=1e-5)
+    np.testing.assert_array_equal(np.minimum(roomy.length, steps), narrow.length)
 
 
 def test_rows_stop_at_the_end_token_and_count_it():
