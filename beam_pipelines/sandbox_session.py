@@ -6,6 +6,8 @@ process; equal requests are answered from the store, so that a restarted build g
 
 import contextlib
 import dataclasses
+import functools
+import json
 import pathlib
 import threading
 import time
@@ -20,6 +22,10 @@ from sandbox import protocol
 
 # Of inputs. Clients and workers keep every suite in memory, so that this bounds what a long build takes there.
 RENEWED_AFTER_CHARACTERS = 64 << 20
+# A suite as a service takes it by default, with room for what else is in the message.
+SUITE_BYTES = 60 << 20
+# After these a run that stops early goes on.
+GOES_ON = (protocol.Verdict.SUCCESS, protocol.Verdict.TIME_LIMIT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +125,7 @@ class SandboxSession:
         output_bytes: int | None = None,
         round_index: int = 0,
     ) -> Runs:
-        """Run all solutions on all tests.
+        """Run all solutions on all tests, in as many suites as keep each below SUITE_BYTES, where one test does.
 
         Args:
           solutions: programs, each in its own language.
@@ -138,31 +144,41 @@ class SandboxSession:
           InvalidRequestError: the sandbox does not know the checker or a language, or a judge does not compile.
         """
         if not solutions or not tests:
-            return _runs([], tests=len(tests), solutions=len(solutions))
-        inputs, expected = [test.input for test in tests], [test.output for test in tests]
-        suite = protocol.suite_judged_by(checker, inputs=inputs, expected=expected)
+            return _runs([[] for _ in solutions], tests=len(tests))
         limits = protocol.Limits(wall_s=self._connection.limit_s, memory_bytes=self._connection.memory_bytes)
         if output_bytes is not None:
             limits = dataclasses.replace(limits, output_bytes=output_bytes)
-        requests = [
-            protocol.RunRequest(
-                program=solution.program,
-                language=solution.language,
-                files=dict(files or {}),
-                suite_sha256=suite.sha256,
-                limits=limits,
-                seed=round_index,
-                stops_early=stops_early,
-                returns_output=returns_output,
-            )
-            for solution in solutions
-        ]
+        ask = functools.partial(
+            protocol.RunRequest,
+            files=dict(files or {}),
+            limits=limits,
+            seed=round_index,
+            stops_early=stops_early,
+            returns_output=returns_output,
+        )
         start = time.monotonic()
+        found: list[list[protocol.TestResult]] = [[] for _ in solutions]
+        going = range(len(solutions))
+        for part in fitting_parts(tests):
+            inputs, expected = zip(*((tests[t].input, tests[t].output) for t in part), strict=True)
+            suite = protocol.suite_judged_by(checker, inputs=inputs, expected=expected)
+            requests = [ask(solutions[s].program, suite.sha256, language=solutions[s].language) for s in going]
+            for s, results in zip(going, self._results(suite, requests), strict=True):
+                found[s] += [dataclasses.replace(one, test=part[one.test]) for one in results] if part[0] else results
+            going = [s for s in going if not stops_early or _goes_on(found[s], part)]
+            if not going:
+                break
+        self._count(found, waited_s=time.monotonic() - start)
+        return _runs(found, tests=len(tests))
+
+    def _results(
+        self, suite: protocol.Suite, requests: Sequence[protocol.RunRequest]
+    ) -> list[tuple[protocol.TestResult, ...]]:
+        """Return the results of each request on a suite, and note what they were measured under."""
         answers = self._answer(suite, requests)
-        self._count(answers, waited_s=time.monotonic() - start)
         if answers[0].measured_under:
             self.measured_under = tuple(sorted(answers[0].measured_under.items()))
-        return _runs(answers, tests=len(tests), solutions=len(solutions))
+        return [answer.results for answer in answers]
 
     def _answer(self, suite: protocol.Suite, requests: Sequence[protocol.RunRequest]) -> list[protocol.RunResult]:
         """Answer requests on a suite from the files that all workers share, else by the sandbox."""
@@ -202,8 +218,8 @@ class SandboxSession:
             if is_last_of_old:
                 shared.client.close()
 
-    def _count(self, answers: Sequence[protocol.RunResult], *, waited_s: float) -> None:
-        cells = [result for answer in answers for result in answer.results]
+    def _count(self, found: Sequence[Sequence[protocol.TestResult]], *, waited_s: float) -> None:
+        cells = [result for results in found for result in results]
         spent = self.spent
         self._of_thread.spent = Spent(
             executions=spent.executions + sum(cell.runs for cell in cells),
@@ -212,11 +228,28 @@ class SandboxSession:
         )
 
 
-def _runs(answers: Sequence[protocol.RunResult], *, tests: int, solutions: int) -> Runs:
-    executions = matrices.not_run(tests, solutions)
-    outputs: list[list[str | None]] = [[None] * tests for _ in range(solutions)]
-    for s, answer in enumerate(answers):
-        for result in answer.results:
+def fitting_parts(tests: Sequence[Test]) -> Iterator[range]:
+    """Yield the tests in order, as indices, in parts of at most SUITE_BYTES; a larger test is a part of its own."""
+    start, part_bytes = 0, 0
+    for index, test in enumerate(tests):
+        test_bytes = len(json.dumps((test.input, test.output)))
+        if index > start and part_bytes + test_bytes > SUITE_BYTES:
+            yield range(start, index)
+            start, part_bytes = index, 0
+        part_bytes += test_bytes
+    yield range(start, len(tests))
+
+
+def _goes_on(results: Sequence[protocol.TestResult], part: range) -> bool:
+    """Tell whether a run that stops early did not stop in a part."""
+    return bool(results) and results[-1].test == part[-1] and results[-1].verdict in GOES_ON
+
+
+def _runs(found: Sequence[Sequence[protocol.TestResult]], *, tests: int) -> Runs:
+    executions = matrices.not_run(tests, len(found))
+    outputs: list[list[str | None]] = [[None] * tests for _ in found]
+    for s, results in enumerate(found):
+        for result in results:
             cell = (result.test, s)
             executions.verdict[cell] = matrices.verdict_code(result.verdict)
             executions.wall_s[cell], executions.std_s[cell] = result.wall_s, result.wall_std_s

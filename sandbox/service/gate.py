@@ -82,10 +82,10 @@ class Gate:
             return problem(401, "expected the token of this service")
         if b"transfer-encoding" in headers:
             return problem(411, "expected a Content-Length header")
-        bounds = self._admission.bounds
-        most = bounds.input_bytes if path.startswith(INPUT_PATH) else bounds.body_bytes
-        size = int(headers.get(b"content-length", b"0"))
-        return problem(413, f"body of {size} bytes: expected at most {most}") if size > most else None
+        flag = "input_bytes" if path.startswith(INPUT_PATH) else "body_bytes"
+        size, most = int(headers.get(b"content-length", b"0")), getattr(self._admission.bounds, flag)
+        expected = f"expected at most {most} (--{flag} of the server)"
+        return problem(413, f"body of {size} bytes: {expected}") if size > most else None
 
 
 def client_of(scope: types.Scope) -> str:

@@ -272,8 +272,9 @@ class Remote:
             try:
                 response = server.request(method, path, content=body, timeout=timeout_s, headers=headers)
                 if response.status_code == 404 and suite is not None:
-                    self._give(server, suite, timeout_s=timeout_s)
-                    response = server.request(method, path, content=body, timeout=timeout_s, headers=headers)
+                    response = self._give(server, suite, timeout_s=timeout_s)
+                    if response.is_success:
+                        response = server.request(method, path, content=body, timeout=timeout_s, headers=headers)
                 if response.is_success:
                     return server, response
                 if response.status_code in REFUSALS:
@@ -292,12 +293,11 @@ class Remote:
             waited_s += pause_s
         raise Unanswered(reason)
 
-    def _give(self, server: httpx.Client, suite: Suite, *, timeout_s: float) -> None:
+    def _give(self, server: httpx.Client, suite: Suite, *, timeout_s: float) -> httpx.Response:
         """Send a suite to a server, and before it the files that it names, where the server lacks them.
 
-        Raises:
-          httpx.HTTPStatusError: the server refuses it.
-          InvalidRequestError: one of its files was never given to this client.
+        Returns the server's answer, which may be that it does not take the suite, or one of the files. Raises
+        InvalidRequestError where one of its files was never given to this client.
         """
         content, path = protocol.to_json(suite), f"/v1/suites/{suite.sha256}"
         response = server.put(path, content=content, timeout=timeout_s)
@@ -305,9 +305,11 @@ class Remote:
             for stored in suite.inputs:
                 if isinstance(stored, StoredInput):
                     with open(self._path_of(stored), "rb") as file:
-                        server.put(f"/v1/inputs/{stored.sha256}", content=file, timeout=timeout_s).raise_for_status()
+                        taken = server.put(f"/v1/inputs/{stored.sha256}", content=file, timeout=timeout_s)
+                    if not taken.is_success:
+                        return taken
             response = server.put(path, content=content, timeout=timeout_s)
-        response.raise_for_status()
+        return response
 
     def _path_of(self, stored: StoredInput) -> pathlib.Path:
         path = self._input_paths.get(stored.sha256)

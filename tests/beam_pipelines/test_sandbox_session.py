@@ -95,6 +95,25 @@ def test_executions_say_what_every_solution_did_on_every_test(session):
     assert early.executions.status.tolist() == [[0, 2], [2, 4]], "a failure ends the run, later pairs are unknown"
 
 
+@pytest.mark.parametrize("stops_early", [False, True])
+def test_tests_that_no_service_takes_in_one_suite_are_run_in_several(session, monkeypatch, stops_early):
+    solutions = [planted.solution("a", planted.FAST_SUM), planted.solution("b", planted.WRONG_ANSWER)]
+    tests = [planted.original("1\n5\n", "5\n"), planted.original("2\n1 2\n", "3\n"), planted.original("1\n7\n", "7\n")]
+    whole = session.run(solutions, tests, returns_output=True, stops_early=stops_early)
+    monkeypatch.setattr(sandbox_session, "SUITE_BYTES", 1)
+    parts = session.run(solutions, tests, returns_output=True, stops_early=stops_early, round_index=7)
+    assert parts.executions.status.tolist() == whole.executions.status.tolist()
+    assert parts.outputs == whole.outputs
+
+
+def test_parts_are_as_large_as_a_suite_may_be_and_a_larger_test_stands_alone(monkeypatch):
+    # As JSON a test of n characters takes n + 8 bytes here, and one byte more for each line's end.
+    tests = [Test(0, text, "") for text in ("a" * 2, "b" * 1, "\n" * 1, "c" * 90, "d" * 2)]
+    monkeypatch.setattr(sandbox_session, "SUITE_BYTES", 19)
+    assert [[*part] for part in sandbox_session.fitting_parts(tests)] == [[0, 1], [2], [3], [4]]
+    assert [*sandbox_session.fitting_parts(tests[:1])] == [range(1)]
+
+
 def test_a_round_is_executed_once_and_another_round_again(session):
     solution, test = planted.solution("a", planted.LOOP_SUM), Test(0, "1\n5\n", "5\n")
     first = session.run([solution], [test]).executions

@@ -91,7 +91,8 @@ def test_what_a_server_refuses_is_said_in_one_line(tmp_path):
         with path.open("rb") as file:
             answer = httpx.put(f"{url}/v1/inputs/{digest}", content=file)
         assert answer.status_code == 413
-        assert answer.json()["detail"] == f"body of {SIZE_BYTES} bytes: expected at most {MEBIBYTE}"
+        expected = f"expected at most {MEBIBYTE} (--input_bytes of the server)"
+        assert answer.json()["detail"] == f"body of {SIZE_BYTES} bytes: {expected}"
         wrong = httpx.put(f"{url}/v1/inputs/{'0' * 64}", content=b"abc")
         assert wrong.status_code == 422
         assert "the digest of what was sent" in wrong.json()["detail"]
@@ -125,3 +126,16 @@ def test_mistakes_are_named(tmp_path):
         pytest.raises(InvalidRequestError, match=r"input = '8589934593 bytes': expected at most 8589934592 bytes"),
     ):
         connected.upload_input(tmp_path / "sparse")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "flag"), [(Bounds(body_bytes=4096), "--body_bytes"), (Bounds(input_bytes=4096), "--input_bytes")]
+)
+def test_tests_that_a_server_does_not_take_are_the_callers_mistake_and_not_sent_again(tmp_path, bounds, flag):
+    path, _ = written(tmp_path / "input")
+    with servers.serving(bounds=bounds) as (url, _), client.connect(url, workers=1) as sandbox:
+        large = "x" * 8192 if flag == "--body_bytes" else sandbox.upload_input(path)
+        suite = sandbox.upload(Suite((large,), (None,)))
+        with pytest.raises(InvalidRequestError, match=rf"expected at most 4096 \({flag} of the server\)"):
+            sandbox.run(RunRequest("", suite))
+        assert sandbox.service.counts["failed"] == 0
