@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from optimrl_jax.distributed import sharding
 from optimrl_jax.settings import Network
 
 
@@ -96,10 +97,36 @@ def write_token(past: KeyValue, new: KeyValue, column: Int[Array, " *s"] | int) 
         ]
         return KeyValue(*parts)
     column = jnp.asarray(column)
+    if sharding.traced_platform() == "tpu":
+        # A scatter there wants another layout than the kernel that reads: each token would copy the caches twice.
+        parts = KeyValue._make(("keys", "values"))
+        return sharding.map_devices(write_rows_in_turn, inputs=(parts, parts, "rows"), outputs=parts)(past, new, column)
     rows = jnp.arange(len(column))
     return KeyValue(
         past.key.at[rows, :, :, column].set(new.key[..., 0]), past.value.at[rows, :, column].set(new.value[:, :, 0])
     )
+
+
+def write_rows_in_turn(past: KeyValue, new: KeyValue, column: Int[Array, " s"]) -> KeyValue:
+    """Write what `write_token` writes in place and one row after another, in whatever layout the caches have.
+
+    Args:
+      past: the cache of one layer, `s` rows.
+      new: keys and values with a single column.
+      column: `[s]`, the column to write in each row.
+    """
+
+    def write(row: Int[Array, ""], past: KeyValue) -> KeyValue:
+        starts = (row, 0, 0, column[row]), (row, 0, column[row], 0)
+        parts = (jax.lax.dynamic_slice_in_dim(part, row, 1) for part in new)
+        return KeyValue(
+            *(
+                jax.lax.dynamic_update_slice(old, part.astype(old.dtype), start)
+                for old, part, start in zip(past, parts, starts, strict=True)
+            )
+        )
+
+    return jax.lax.fori_loop(0, len(column), write, past)
 
 
 def ring_of_prompt(prompt: KeyValue, length: Int[Array, ""], columns: int) -> KeyValue:

@@ -27,8 +27,9 @@ def test_a_layer_without_a_window_has_a_column_for_every_position():
     assert decoder.layer_windows(windowed.SETTINGS) == (attention.NO_WINDOW, 5, 5)
 
 
+@pytest.mark.parametrize("write", [kv_cache.write_token, kv_cache.write_rows_in_turn])
 @pytest.mark.parametrize("columns", [1, 3, 7, 16])
-def test_rings_hold_the_newest_tokens_of_each_row_wherever_it_stands(columns):
+def test_rings_hold_the_newest_tokens_of_each_row_wherever_it_stands(columns, write):
     lengths, steps = np.array([1, 4, 9]), 6
     tokens = DRAW.normal(size=(3, 2, 15, 4)).astype(np.float32)
     past = kv_cache.empty_cache(SETTINGS, rows=3, columns=columns)
@@ -43,7 +44,7 @@ def test_rings_hold_the_newest_tokens_of_each_row_wherever_it_stands(columns):
     for n in range(steps):
         positions = lengths + n
         new = jnp.asarray(tokens[np.arange(3), :, positions][:, :, None])
-        past = kv_cache.write_token(past, held_at(new), jnp.asarray(positions % columns))
+        past = write(past, held_at(new), jnp.asarray(positions % columns))
         held = np.asarray(kv_cache.held_positions(jnp.asarray(positions), columns))
         for row in range(3):
             assert sorted(held[row])[-min(columns, positions[row] + 1) :] == list(
