@@ -8,10 +8,7 @@ the pool) and the family's number, and returns `[k]` booleans; none of them look
 from jaxtyping import Bool
 
 from optimrl_jax.arrays import Array, References, Tests, array_module
-from optimrl_jax.environment.calibration import aggregate_duration
-
-# Keeps a hair of float32 from turning 30 % of 10 tests into two.
-ROUNDING = 1e-4
+from optimrl_jax.environment.calibration import ROUNDING, aggregate_duration
 
 
 def keep_all(tests: Tests, references: References, limit: float | Array, *, aggregate: str) -> Bool[Array, "*k"]:

@@ -9,12 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from optimrl_jax.arrays import Array, References
-from optimrl_jax.environment.calibration import percentile
+from optimrl_jax.environment.calibration import ROUNDING, percentile
 from optimrl_jax.environment.leaderboard import faster_and_tied, mean_rank_order, ordered
 
 SHORTEST_S = 1e-3
-# Keeps a hair of float32 from turning 30 % of 10 references into 4.
-ROUNDING = 1e-4
 
 
 def no_limit(references: References, limit: float, *, bound: str) -> Float[Array, " k"]:

@@ -8,6 +8,7 @@ what lives from memory), which nothing within one request tells.
 
 import collections
 import dataclasses
+import hashlib
 import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +46,7 @@ class EarlierRequests:
     def __init__(self, *, most_estimates: int = MOST_ESTIMATES) -> None:
         self._most_estimates = most_estimates
         self._kept = 0
-        self._programs: collections.OrderedDict[object, collections.deque[_Measured]] = collections.OrderedDict()
+        self._programs: collections.OrderedDict[bytes, collections.deque[_Measured]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def informed(self, results: Sequence[TestResult], request: RunRequest, *, at_s: float) -> tuple[TestResult, ...]:
@@ -62,14 +63,14 @@ class EarlierRequests:
         now = {result.test: Estimate(result.wall_s, result.wall_std_s) for result in results if result.wall_std_s > 0}
         if not now:
             return tuple(results)
-        key = (request.program, request.language, tuple(sorted(request.files.items())), request.suite_sha256)
+        key = _program_digest(request)
         with self._lock:
             earlier = [past.estimates for past in self._programs.get(key, ()) if at_s - past.at_s <= KEPT_S]
             self._keep(key, _Measured(at_s, now))
         factor = deviation_factor(now, earlier)
         return tuple(dataclasses.replace(result, wall_std_s=factor * result.wall_std_s) for result in results)
 
-    def _keep(self, key: object, measured: _Measured) -> None:
+    def _keep(self, key: bytes, measured: _Measured) -> None:
         """Keep one more request; drop the oldest one of its program, and the programs measured longest ago."""
         own = self._programs.setdefault(key, collections.deque())
         self._programs.move_to_end(key)
@@ -80,6 +81,12 @@ class EarlierRequests:
         while self._kept > self._most_estimates and len(self._programs) > 1:
             _, oldest = self._programs.popitem(last=False)
             self._kept -= sum(len(past.estimates) for past in oldest)
+
+
+def _program_digest(request: RunRequest) -> bytes:
+    """Address what is measured: programs may be of megabytes, and many of them are kept."""
+    asked = (request.program, request.language, sorted(request.files.items()), request.suite_sha256)
+    return hashlib.sha256(repr(asked).encode()).digest()
 
 
 def deviation_factor(now: Estimates, earlier: Iterable[Estimates]) -> float:

@@ -61,14 +61,6 @@ RIGHT, WRONG, LATE, FAULT = Verdict.SUCCESS, Verdict.WRONG_OUTPUT, Verdict.TIME_
 SUITE = Suite(SECRETS, SECRETS, interactor=Interactor(GUESS, "python3"))
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
-def sandbox(request):
-    if request.param == "docker":
-        require_docker()
-    with client.connect(request.param, workers=1) as connected:
-        yield connected
-
-
 def answers(connected: client.Client, program: str, suite: Suite = SUITE, **options: object) -> list:
     """The results of a program; test 0 alone unless said otherwise."""
     options = {"limits": LIMITS, "tests": (0,)} | options

@@ -2,21 +2,11 @@
 
 import pytest
 
-from sandbox import client
 from sandbox.protocol import Interactor, InvalidRequestError, JudgeProgram, Limits, RunRequest, Suite, Verdict
-from tests.sandbox.engine import require_docker
 from tests.sandbox.notes import FIND, HIDE, INTERACTOR, RIGHT, START, program_of
 
 INPUTS = ("hide 37", "hide 0")
 PASSED, WRONG, FAULT = Verdict.SUCCESS, Verdict.WRONG_OUTPUT, Verdict.SANDBOX_FAULT
-
-
-@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
-def sandbox(request):
-    if request.param == "docker":
-        require_docker()
-    with client.connect(request.param, workers=1, reuse="never") as connected:
-        yield connected
 
 
 def judged(connected, program, interactor=INTERACTOR, *, passes=2, inputs=INPUTS, **options):

@@ -2,10 +2,8 @@
 
 import pytest
 
-from sandbox import client
 from sandbox.protocol import Interactor, InvalidRequestError, JudgeProgram, Limits, RunRequest, Suite, Verdict
 from sandbox.timing.passes import read_folder
-from tests.sandbox.engine import require_docker
 
 # The first pass has to hide a number, and the second one, which sees nothing else, to find it.
 HIDING = """
@@ -27,14 +25,6 @@ START = "order, n = input().split()\nn = int(n)\n"
 RIGHT = START + "print(2 * n if order == 'hide' else n // 2)"
 INPUTS = ("hide 5\n", "hide 9\n", "hide 0\n")
 PASSED, WRONG, FAULT = Verdict.SUCCESS, Verdict.WRONG_OUTPUT, Verdict.SANDBOX_FAULT
-
-
-@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
-def sandbox(request):
-    if request.param == "docker":
-        require_docker()
-    with client.connect(request.param, workers=1, reuse="never") as connected:
-        yield connected
 
 
 def judged(connected, program, *, judge=HIDING, passes=2, inputs=INPUTS[:2], **options):

@@ -94,8 +94,8 @@ def generate(
     def goes_on(state: _State) -> Bool[Array, ""]:
         return (state.step < steps) & ~state.done.has_ended.all()
 
-    def advance(n: Int[Array, ""], state: _State, numbers: Float[Array, "n r"]) -> _State:
-        number = jax.lax.dynamic_index_in_dim(numbers, n % STRETCH, keepdims=False)
+    def advance(state: _State, number: Float[Array, " r"]) -> _State:
+        n = state.step
         token, log_prob = sample_tokens(number, state.logits / temperature)
         done = append_tokens(state.done, token, log_prob, end_token=end_token, column=n)
         logits, past = decode(tokens=token, positions=lengths + n, past=state.past, slot=n)
@@ -104,8 +104,8 @@ def generate(
     def advance_stretch(state: _State) -> _State:
         at = jnp.broadcast_to(state.step + jnp.arange(STRETCH)[:, None], (STRETCH, len(keys)))
         numbers = jax.vmap(uniform_numbers, (None, 0))(keys, at)
-        end = jnp.minimum(state.step + STRETCH, steps)
-        return jax.lax.fori_loop(state.step, end, functools.partial(advance, numbers=numbers), state)
+        left = jnp.minimum(STRETCH, steps - state.step)
+        return jax.lax.fori_loop(0, left, lambda n, state: advance(state, numbers[n]), state)
 
     return jax.lax.while_loop(goes_on, advance_stretch, begin).done
 
