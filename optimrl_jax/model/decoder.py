@@ -260,7 +260,7 @@ class Decoder(nn.Module):
         rotation = attention.rotary_angles(layout.positions, c)
         windows = jnp.asarray(layer_windows(c), jnp.int32) if c.window else None
         visibility: attention.Visibility = layout
-        if not packed_attention.uses_layout(c.compute):
+        if not packed_attention.uses_layout(c.compute, tokens=tokens.shape[1]):
             visibility = attention.Mask(attention.packed_mask(layout, layout), layout.positions, layout.positions)
         stack = nn.scan(
             rematerialized(Block, c.compute.remat, is_unrolled=c.compute.unroll > 1),

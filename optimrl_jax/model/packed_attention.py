@@ -18,13 +18,17 @@ from optimrl_jax.model.kv_cache import KeyValue
 from optimrl_jax.settings import ComputeSettings
 
 
-def uses_layout(compute: ComputeSettings) -> bool:
+def uses_layout(compute: ComputeSettings, *, tokens: int) -> bool:
     """Tell whether attention takes the layout of packed rows; otherwise it takes a mask of all pairs of their tokens.
+
+    Args:
+      compute: `attention` and `attention_block`.
+      tokens: of a row; one that is no longer than a block is cheapest as a whole.
 
     Raises:
       SettingsError: if kernels are asked for on a platform that has none.
     """
-    return compute.attention_block > 0 or fused_kernel(compute) is not None
+    return 0 < compute.attention_block < tokens or fused_kernel(compute) is not None
 
 
 def fused_kernel(compute: ComputeSettings) -> packed.Kernel | None:

@@ -30,11 +30,12 @@ SHAPE = {
     "problems": 6,
     "rollouts": 16,
     "micro_rows": 2,
-    "attention_block": 24,
+    # The tokens of a branch.
+    "attention_block": 49,
     "logits_chunk": 64,
 }
 # Where prompts are short, there is less to gain from processing each only once.
-SHORT_PROMPTS = SHAPE | {"prompt_tokens": 16, "completion_tokens": 80}
+SHORT_PROMPTS = SHAPE | {"prompt_tokens": 16, "completion_tokens": 80, "attention_block": 96}
 SHAPES = {"": SHAPE, "_short_prompts": SHORT_PROMPTS}
 OURS = "tests.benchmarks.rivals.ours"
 UPDATES = 12

@@ -2,7 +2,6 @@
 
 import functools
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given, settings
@@ -42,24 +41,40 @@ def test_blocks_equal_the_dense_rows_with_their_gradients(rows, block, window, s
         np.testing.assert_allclose(grad, expected_grad, rtol=1e-3, atol=2e-5)
 
 
-def visited(
+def cut(
     rows: list[list[tuple[int, ...]]], row_tokens: int, *, window: int = attention.NO_WINDOW
-) -> list[list[int]]:
-    visits = blockwise.find_visits(packed_layout(rows, row_tokens), jnp.int32(window), 4)
-    each = [jax.tree.map(lambda x, n=n: x[n], visits) for n in range(row_tokens // 4)]
-    return [[int(one.block(number)) for number in range(int(one.number_of(n)))] for n, one in enumerate(each)]
+) -> list[tuple[tuple[int, int, int], list[int]]]:
+    """Row, start and length of each block of queries, with the blocks of positions that it visits."""
+    blocks, count = blockwise.find_blocks(packed_layout(rows, row_tokens), 4)
+    first, end = blocks.visited(jnp.int32(window), 4)
+    return [
+        ((int(blocks.row[n]), int(blocks.start[n]), int(blocks.queries[n])), list(range(int(first[n]), int(end[n]))))
+        for n in range(int(count))
+    ]
 
 
-def test_blocks_of_keys_before_the_segments_or_the_window_are_never_visited():
-    assert visited([[(8,), (8,)]], 20) == [[0], [0, 1], [2], [2, 3], [4]]
-    assert visited([[(20,)]], 20, window=3) == [[0], [0, 1], [1, 2], [2, 3], [3, 4]]
+def test_a_block_of_queries_begins_with_a_sequence_or_goes_on_with_it_and_leaves_padding_out():
+    found = cut([[(8,), (7,)], [(2, 3)]], 20)
+    assert found == [
+        ((0, 0, 4), [0]),
+        ((0, 4, 4), [0, 1]),
+        ((0, 8, 4), [0]),
+        ((0, 12, 3), [0, 1]),
+        ((1, 0, 2), [0]),
+        ((1, 2, 3), [0, 1]),
+    ]
+
+
+def test_positions_before_the_window_are_never_visited():
+    assert [visits for _, visits in cut([[(20,)]], 20, window=3)] == [[0], [0, 1], [1, 2], [2, 3], [3, 4]]
+    # The last suffix is as far from the prefix's end as the first one, though farther in the row.
+    assert [visits for _, visits in cut([[(8, 4, 4, 4)]], 20, window=3)] == [[0], [0, 1], [1, 2], [1, 2], [1, 2]]
 
 
 def test_a_suffix_visits_its_prefix_and_itself_but_no_suffix_before_it():
-    assert visited([[(6, 6, 8, 4)]], 24) == [[0], [0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 3, 4], [0, 1, 5]]
-    # The last suffix is as far from the prefix's end as the first one, though farther in the row.
-    assert visited([[(8, 4, 4, 4)]], 20, window=3) == [[0], [0, 1], [1, 2], [1, 3], [1, 4]]
-    assert visited([[(4, 4)], [(2, 2, 2, 2)]], 8) == [[0], [0, 1]]
+    found = cut([[(6, 6, 8, 4)]], 24)
+    assert [start for (_, start, _), _ in found] == [0, 4, 6, 10, 12, 16, 20]
+    assert [visits[-1] for _, visits in found] == [0, 1, 2, 2, 2, 3, 2]
 
 
 def test_keys_of_another_segment_do_not_move_a_query():
