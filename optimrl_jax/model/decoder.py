@@ -185,7 +185,9 @@ class Mlp(nn.Module):
             constrain(_project_adapted(self, name, x, self.param(name, _INIT, (c.width, c.mlp_width))), "features")
             for name in ("gate", "up")
         )
-        return _project_adapted(self, "down", nn.silu(gate) * up, self.param("down", _INIT, (c.mlp_width, c.width)))
+        # The backward pass computes it again: reading what is between would take longer.
+        gated = jax.checkpoint(lambda gate, up: nn.silu(gate) * up)(gate, up)
+        return _project_adapted(self, "down", gated, self.param("down", _INIT, (c.mlp_width, c.width)))
 
 
 class Block(nn.Module):
