@@ -70,7 +70,8 @@ class Executor:
         """Run programs on the tests of their problems.
 
         Equal programs on equal tests are executed once where `sandbox.reuse` is "always". A program's failure is a
-        status; a fault of the sandbox is Status.FAULT.
+        status; a fault of the sandbox is Status.FAULT. Where `sandbox.calibration` is "references", one reference of
+        each problem runs with them, and all runs of the problem have the drift that it shows.
 
         Args:
           attempts: (problem, program) pairs.
@@ -81,13 +82,28 @@ class Executor:
         Returns:
           One CandidateRun for each attempt, in order; all NOT_RUN where the problem has no test of these kinds.
         """
-        requests = [self._request(*attempt, kinds=kinds, stops_early=stops_early) for attempt in attempts]
+        anchors = self._anchors(attempts)
+        everything = [*attempts, *((record, record.reference_program[at]) for record, at in anchors.values())]
+        requests = [self._request(*attempt, kinds=kinds, stops_early=stops_early) for attempt in everything]
         asked = {index: request for index, request in enumerate(requests) if request is not None}
-        done = _counter(on_result)
+        done = _counter(on_result, most=len(attempts))
         results = self._client.run_many(list(asked.values()), on_result=done)
         answers = dict(zip(asked, results, strict=True))
         self._warn_of(results)
-        return [self._run_of(record, answers.get(index)) for index, (record, _) in enumerate(attempts)]
+        runs = [self._run_of(record, answers.get(index)) for index, (record, _) in enumerate(everything)]
+        found, timed_again = runs[: len(attempts)], zip(anchors.items(), runs[len(attempts) :], strict=True)
+        drifts = {problem: drift_of(*anchor, run) for (problem, anchor), run in timed_again}
+        return [
+            dataclasses.replace(run, drift=drifts.get(record.id, run.drift))
+            for run, (record, _) in zip(found, attempts, strict=True)
+        ]
+
+    def _anchors(self, attempts: Sequence[tuple[ProblemRecord, str]]) -> dict[str, tuple[ProblemRecord, int]]:
+        """Choose the reference of each problem whose seconds now say how far stored ones have drifted."""
+        if self._settings.calibration != "references":
+            return {}
+        records = {record.id: record for record, _ in attempts if record.is_usable.any()}
+        return {problem: (record, anchor_of(record)) for problem, record in records.items()}
 
     def _warn_of(self, answers: Sequence[protocol.RunResult]) -> None:
         """Log what the service reports of itself: bursts of faults, timings under degradation, and clock drift."""
@@ -159,9 +175,42 @@ class Executor:
                 status[result.test], duration_s[result.test] = arrays.Status.FAULT, 0.0
         if answer is None:
             return CandidateRun(status, duration_s)
-        is_fixed = self._settings.calibration == "fixed"
-        drift = arrays.AffineMap() if is_fixed else arrays.AffineMap(*sandbox_client.map_of(answer))
+        follows = self._settings.calibration == "follow"
+        drift = arrays.AffineMap(*sandbox_client.map_of(answer)) if follows else arrays.AffineMap()
         return CandidateRun(status, duration_s, drift, "fallback" in answer.measured_under)
+
+
+def anchor_of(record: ProblemRecord) -> int:
+    """Return the reference a quarter down the leaderboard by mean seconds: near it, ranks of fast programs are decided.
+
+    Args:
+      record: with at least one usable duration.
+    """
+    seconds = np.where(record.is_usable, record.duration_s, np.nan)
+    timed = np.flatnonzero(record.is_usable.any(axis=0))
+    order = timed[np.argsort(np.nanmean(seconds[:, timed], axis=0), kind="stable")]
+    return int(order[(len(order) - 1) // 4])
+
+
+def drift_of(record: ProblemRecord, anchor: int, run: CandidateRun) -> arrays.AffineMap:
+    """Say how stored seconds read now: the median over tests of what a reference takes now over what is stored.
+
+    Optimization tests decide where there are any: they alone are ranked, and their stored seconds may be of more runs.
+
+    Args:
+      record: the problem.
+      anchor: index of the reference.
+      run: what the reference did now.
+
+    Returns:
+      A map through 0; the identity where no test of the reference succeeded both times.
+    """
+    both = record.is_usable[:, anchor] & (record.duration_s[:, anchor] > 0) & (run.status == arrays.Status.SUCCESS)
+    decisive = both & (record.test_kind == arrays.TestKind.OPTIMIZATION)
+    compared = decisive if decisive.any() else both
+    if not compared.any():
+        return arrays.AffineMap()
+    return arrays.AffineMap(float(np.median(run.duration_s[compared] / record.duration_s[compared, anchor])), 0.0)
 
 
 def connect_sandbox(settings: SandboxSettings, *, pass_store: str = "") -> sandbox_client.Client:
@@ -203,13 +252,13 @@ def connect_sandbox(settings: SandboxSettings, *, pass_store: str = "") -> sandb
         raise UserError(f"sandbox.address = {settings.address!r}: expected a sandbox that answers ({error})") from None
 
 
-def _counter(on_result: Callable[[int], None] | None) -> Callable[[object], None] | None:
+def _counter(on_result: Callable[[int], None] | None, *, most: int) -> Callable[[object], None] | None:
     if on_result is None:
         return None
     done = [0]
 
     def count(_: object) -> None:
         done[0] += 1
-        on_result(done[0])
+        on_result(min(done[0], most))
 
     return count

@@ -53,6 +53,7 @@ class SandboxSettings:
     )
     calibration: str = setting(
         "fixed",
-        "stored seconds as environment.alpha and beta_s say, or also as the service's probes say it has drifted",
-        one_of("fixed", "follow"),
+        "stored seconds as environment.alpha and beta_s say, or also as the service's probes say it has drifted, or as "
+        "a reference of each problem does that is timed again with its rollouts",
+        one_of("fixed", "follow", "references"),
     )

@@ -105,6 +105,39 @@ def test_a_drift_of_the_service_goes_with_what_it_measured(tmp_path, caplog, cal
     assert "drift-0: stored seconds now read as 1.500 * stored +0.2500 s" in caplog.text
 
 
+def test_a_reference_that_is_timed_again_says_how_stored_seconds_read_now():
+    timed = record()
+    anchor = execution.anchor_of(timed)
+    assert anchor == 0
+    tests = np.array([Status.SUCCESS, Status.SUCCESS, Status.SUCCESS, Status.SUCCESS, Status.FAULT], np.int8)
+    now_s = timed.duration_s[:, anchor] * np.array([9, 9, 1.25, 1.25, 9], np.float32)
+    assert execution.drift_of(timed, anchor, execution.CandidateRun(tests, now_s)) == pytest.approx((1.25, 0.0))
+    nothing = execution.CandidateRun(np.full(5, Status.NOT_RUN, np.int8), np.zeros(5, np.float32))
+    assert execution.drift_of(timed, anchor, nothing) == (1.0, 0.0)
+
+
+def test_the_anchor_lies_a_quarter_down_the_leaderboard_of_what_could_be_timed():
+    seconds = np.tile(np.array([0.04, 0.01, 0.03, 0.02], np.float32), (5, 1))
+    assert execution.anchor_of(record(duration_s=seconds)) == 1
+    status = np.zeros((5, 4), np.int8)
+    status[:, 1] = Status.FAILURE
+    assert execution.anchor_of(record(duration_s=seconds, status=status)) == 3
+
+
+def test_rollouts_are_judged_by_references_of_their_own_minute(tmp_path):
+    settings, seen = SandboxSettings(limit_s=0.5, calibration="references"), []
+    timed = record(duration_s=np.full((5, 4), 1e-4, np.float32))
+    with execution.connect_sandbox(settings, pass_store=str(tmp_path / "s")) as client:
+        attempts = [(timed, DOUBLE), (timed, "print(0)")]
+        runs = execution.Executor(client, settings).execute(attempts, kinds=ALL, on_result=seen.append)
+    assert len(runs) == 2
+    assert seen[-1] == 2
+    assert runs[0].drift == runs[1].drift
+    # An empty program takes longer than a tenth of a millisecond: stored seconds were those of a faster clock.
+    assert runs[0].drift.slope > 1
+    assert runs[0].drift.offset_s == 0
+
+
 def test_a_burst_of_faults_is_said_with_the_rates(tmp_path, caplog):
     with execution.connect_sandbox(SETTINGS, pass_store=str(tmp_path / "s")) as client:
         client.service.windows = client.windows._replace(was_burst=True)
