@@ -63,7 +63,8 @@ def _judge(job: Job) -> None:
     with execution.connect_sandbox(settings.sandbox, pass_store=pass_store) as client:
         executor = execution.Executor(client, settings.sandbox)
         with JobProgress("judged programs", len(attempts)) as progress:
-            runs = executor.execute(attempts, kinds=ALL_KINDS, on_result=progress.advance_to)
+            # Whatever the reward reads, percentiles are places among stored references.
+            runs = executor.execute(attempts, kinds=ALL_KINDS, reads_references=True, on_result=progress.advance_to)
     lines = _lines(rows, runs, records, rewarder_of_run=judge, settings=settings)
     files.write_text(job.workdir / "judged.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
     timing_pass.finish_pass(current)

@@ -9,6 +9,8 @@ program serves a whole sweep.
 import dataclasses
 
 from optimrl_jax.arrays import TestKind
+from optimrl_jax.environment.filters import TIMED_FILTERS
+from optimrl_jax.environment.limits import TIMED_LIMITS
 
 DURATIONS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 CHARACTERS = tuple(10.0**power for power in range(2, 9))
@@ -50,6 +52,11 @@ class Family:
     def kinds(self) -> frozenset[TestKind]:
         """Kinds of tests that have to be executed to judge a candidate."""
         return self.correctness | ({TestKind.OPTIMIZATION} if self.uses_optimization else frozenset())
+
+    @property
+    def reads_references(self) -> bool:
+        """Whether stored seconds of references are read: by the ranking, the filter or the limit."""
+        return self.ranking != "none" or self.filter in TIMED_FILTERS or self.limit in TIMED_LIMITS
 
 
 def _filtered(name: str, values: tuple[float, ...], *, filter_name: str) -> Family:

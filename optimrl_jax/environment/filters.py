@@ -40,3 +40,5 @@ def drop_slowest(tests: Tests, references: References, limit: float | Array, *, 
 
 
 FILTERS = {"none": keep_all, "absolute": keep_fast, "length": keep_short, "relative": drop_slowest}
+# Those that read the seconds of references.
+TIMED_FILTERS = frozenset({"absolute", "relative"})

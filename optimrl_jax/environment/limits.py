@@ -66,3 +66,5 @@ LIMITS = {
     "relative": percentile_limit,
     "ranked": leaderboard_limit,
 }
+# Those that read the seconds of references.
+TIMED_LIMITS = frozenset({"relative", "ranked"})

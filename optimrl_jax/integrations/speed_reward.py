@@ -182,7 +182,12 @@ class SpeedReward:
         places = [self._places[name] for name in problems]
         programs = [answers.program_of(answer_text(completion)) for completion in completions]
         attempts = [(self._records[place], program) for place, program in zip(places, programs, strict=True)]
-        runs = self._executor.execute(attempts, kinds=self._rewarder.kinds, stops_early=self._rewarder.stops_early)
+        runs = self._executor.execute(
+            attempts,
+            kinds=self._rewarder.kinds,
+            stops_early=self._rewarder.stops_early,
+            reads_references=self._rewarder.reads_references,
+        )
         rewards: list[float | None] = [None] * len(runs)
         for place in dict.fromkeys(places):
             members = [index for index, own in enumerate(places) if own == place]

@@ -53,7 +53,12 @@ class Executes(typing.Protocol):
     """What the actor needs of `execution.Executor`; see its `execute`."""
 
     def execute(
-        self, attempts: Sequence[tuple[ProblemRecord, str]], *, kinds: Collection[int], stops_early: bool
+        self,
+        attempts: Sequence[tuple[ProblemRecord, str]],
+        *,
+        kinds: Collection[int],
+        stops_early: bool,
+        reads_references: bool,
     ) -> list[CandidateRun]: ...
 
 
@@ -281,7 +286,12 @@ class Actor:
         owners = [problem for problem in sampled.problems for _ in range(samples)]
         attempts = [(self._records[problem], program) for problem, program in zip(owners, programs, strict=True)]
         with _timed(timings, "execute_s"):
-            runs = self._executor.execute(attempts, kinds=self._judge.kinds, stops_early=self._judge.stops_early)
+            runs = self._executor.execute(
+                attempts,
+                kinds=self._judge.kinds,
+                stops_early=self._judge.stops_early,
+                reads_references=self._judge.reads_references,
+            )
         groups = []
         with _timed(timings, "judge_s"):
             for index, (problem, place) in enumerate(zip(sampled.problems, sampled.places, strict=True)):

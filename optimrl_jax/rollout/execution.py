@@ -65,24 +65,27 @@ class Executor:
         *,
         kinds: Collection[int],
         stops_early: bool = False,
+        reads_references: bool = False,
         on_result: Callable[[int], None] | None = None,
     ) -> list[CandidateRun]:
         """Run programs on the tests of their problems.
 
         Equal programs on equal tests are executed once where `sandbox.reuse` is "always". A program's failure is a
-        status; a fault of the sandbox is Status.FAULT. Where `sandbox.calibration` is "references", one reference of
-        each problem runs with them, and all runs of the problem have the drift that it shows.
+        status; a fault of the sandbox is Status.FAULT.
 
         Args:
           attempts: (problem, program) pairs.
           kinds: values of `arrays.TestKind`; only tests of these kinds run.
           stops_early: end a program at its first test that neither succeeds nor times out; later tests stay NOT_RUN.
+          reads_references: whether the seconds will be compared with stored ones of references. One reference of each
+            problem then runs with the programs where `sandbox.calibration` is "references", and all runs of the problem
+            have the drift that it shows.
           on_result: called with the number of programs done so far, after each one.
 
         Returns:
           One CandidateRun for each attempt, in order; all NOT_RUN where the problem has no test of these kinds.
         """
-        anchors = self._anchors(attempts)
+        anchors = self._anchors(attempts) if reads_references else {}
         everything = [*attempts, *((record, record.reference_program[at]) for record, at in anchors.values())]
         requests = [self._request(*attempt, kinds=kinds, stops_early=stops_early) for attempt in everything]
         asked = {index: request for index, request in enumerate(requests) if request is not None}

@@ -64,6 +64,7 @@ class Rewarder:
       kinds: kinds of tests that the environment judges.
       uses_own_limits: whether a problem's own time limit caps its runs.
       stops_early: whether the first failed test already decides the reward, see `can_stop_early`.
+      reads_references: whether stored seconds of references are read, and so have to be those of the live clock.
 
     Raises:
       ValueError: for the unknown name of an environment, a service state or a reward.
@@ -94,6 +95,10 @@ class Rewarder:
         self.uses_own_limits = family.uses_own_limits
         judges_noisy_tests = chosen.most_noise >= 1
         self.stops_early = not own and judges_noisy_tests and can_stop_early(family, settings.reward.composition)
+        # A reward of the user's own sees outcomes alone, and stored deviations (`most_noise`, `limit_margin`) count as
+        # shares of their seconds: neither depends on the clock of references.
+        is_speedup = settings.reward.composition in rewards.SPEEDUP_COMPOSITIONS
+        self.reads_references = bool(own) or family.reads_references or is_speedup
 
     def __call__(self, problem: int, runs: Sequence[Run], *, stream: int, batch: int) -> RewardedGroup:
         """Judge the programs of one problem and compute what each earns.

@@ -54,6 +54,6 @@ class SandboxSettings:
     calibration: str = setting(
         "fixed",
         "stored seconds as environment.alpha and beta_s say, or also as the service's probes say it has drifted, or as "
-        "a reference of each problem does that is timed again with its rollouts",
+        "a reference of each problem does that is timed again with its rollouts, where rewards read references",
         one_of("fixed", "follow", "references"),
     )

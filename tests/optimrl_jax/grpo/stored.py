@@ -30,7 +30,7 @@ class StoredExecutor:
         self.calls = 0
         self._stops_at = stops_at
 
-    def execute(self, attempts, *, kinds, stops_early):
+    def execute(self, attempts, *, kinds, stops_early, reads_references):
         self.calls += 1
         if self.calls == self._stops_at:
             raise Stopped

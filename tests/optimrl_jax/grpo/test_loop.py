@@ -14,7 +14,7 @@ from optimrl_jax.grpo.loop import Learner, TrainingLoop
 from optimrl_jax.grpo.sync_rollouts import SyncRollouts
 from optimrl_jax.rollout import rewarder
 from optimrl_jax.rollout.actor import Actor, Sampler
-from optimrl_jax.settings import EngineSettings, LoraSettings
+from optimrl_jax.settings import EngineSettings, EnvironmentSettings, LoraSettings
 from tests.optimrl_jax.grpo.groups import SETTINGS
 from tests.optimrl_jax.grpo.stored import DATA, MODEL, POLICY, RECORDS, TOKENIZER, Stopped, StoredExecutor
 from tests.optimrl_jax.serving.served import served
@@ -60,6 +60,21 @@ def test_staleness_follows_from_how_far_the_actor_works_ahead(tmp_path):
 def test_too_stale_groups_are_dropped_and_reported(tmp_path):
     _, lines = run(tmp_path, ahead=2, max_staleness=1)
     assert [line["stale_share"] for line in lines] == [0, 0, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("family", "expected"), [("qp_ranked", True), ("rlvr", False)])
+def test_the_sandbox_is_told_whether_stored_seconds_will_be_read(family, expected):
+    told = []
+
+    class Listens(StoredExecutor):
+        def execute(self, attempts, **options):
+            told.append(options["reads_references"])
+            return super().execute(attempts, **options)
+
+    settings = dataclasses.replace(SETTINGS, data=DATA, environment=EnvironmentSettings(family=family))
+    actor = Actor(POLICY, RECORDS, Listens(), judge=rewarder.Rewarder(RECORDS, settings), settings=settings)
+    actor.produce([0, 1], batch=0, timings={})
+    assert told == [expected]
 
 
 def test_an_engine_elsewhere_samples_with_the_weights_of_every_step(tmp_path):

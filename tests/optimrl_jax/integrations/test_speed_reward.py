@@ -1,5 +1,7 @@
 """The reward in other trainers: programs earn the same however a trainer asks; what is lost is no reward."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from optimrl_jax.integrations import SpeedReward, reward_function
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.rollout import execution
-from optimrl_jax.settings import Settings
+from optimrl_jax.settings import EnvironmentSettings, Settings
 from tests.optimrl_jax import records
 
 RECORDS = [records.record(name=name) for name in "ab"]
@@ -61,6 +63,21 @@ def test_what_the_sandbox_lost_is_no_reward(monkeypatch):
         assert reward(completions=[RIGHT], problem_id=["twin/a"]) == [None]
         assert reward.compute_score("optimrl", RIGHT, "twin/a") == -0.5
         assert reward.faults == 2
+
+
+@pytest.mark.parametrize(("family", "expected"), [("qp_ranked", True), ("mc", False)])
+def test_the_sandbox_is_told_whether_stored_seconds_will_be_read(monkeypatch, family, expected):
+    told = []
+
+    def run(self, attempts, *, reads_references, **_):
+        told.append(reads_references)
+        return [execution.CandidateRun(np.zeros(5, np.int8), np.full(5, 0.01, np.float32)) for _ in attempts]
+
+    monkeypatch.setattr(execution.Executor, "execute", run)
+    settings = dataclasses.replace(SETTINGS, environment=EnvironmentSettings(family=family))
+    with SpeedReward(RECORDS, settings) as reward:
+        reward.rewards_of(["twin/a"], [RIGHT])
+    assert told == [expected]
 
 
 def test_mistakes_are_named(reward, tmp_path):

@@ -129,13 +129,26 @@ def test_rollouts_are_judged_by_references_of_their_own_minute(tmp_path):
     timed = record(duration_s=np.full((5, 4), 1e-4, np.float32))
     with execution.connect_sandbox(settings, pass_store=str(tmp_path / "s")) as client:
         attempts = [(timed, DOUBLE), (timed, "print(0)")]
-        runs = execution.Executor(client, settings).execute(attempts, kinds=ALL, on_result=seen.append)
+        executor = execution.Executor(client, settings)
+        runs = executor.execute(attempts, kinds=ALL, reads_references=True, on_result=seen.append)
     assert len(runs) == 2
     assert seen[-1] == 2
     assert runs[0].drift == runs[1].drift
     # An empty program takes longer than a tenth of a millisecond: stored seconds were those of a faster clock.
     assert runs[0].drift.slope > 1
     assert runs[0].drift.offset_s == 0
+
+
+def test_no_reference_is_timed_where_stored_seconds_will_not_be_read(tmp_path, monkeypatch):
+    settings, asked = SandboxSettings(limit_s=0.5, calibration="references"), []
+    with execution.connect_sandbox(settings, pass_store=str(tmp_path / "s")) as client:
+        run_many = client.run_many
+        monkeypatch.setattr(client, "run_many", lambda found, **o: asked.append(len(found)) or run_many(found, **o))
+        executor = execution.Executor(client, settings)
+        alone = one(executor, DOUBLE)
+        compared = one(executor, DOUBLE, reads_references=True)
+    assert asked == [1, 2]
+    assert (alone.drift == (1.0, 0.0), compared.drift == (1.0, 0.0)) == (True, False)
 
 
 def test_a_burst_of_faults_is_said_with_the_rates(tmp_path, caplog):

@@ -77,6 +77,36 @@ def test_a_drifted_service_is_judged_against_references_as_they_read_there():
     assert len({*graded(0, [drifted, RUNS[1]], stream=0, batch=0).reward.tolist()}) == 2
 
 
+def test_what_reads_no_reference_earns_the_same_under_any_drift():
+    drifted = [dataclasses.replace(run, drift=AffineMap(2.0, 0.005)) for run in RUNS]
+    reading = set()
+    for name in FAMILIES:
+        found = judge(family=name, limit=0.04, reward={"composition": "optimization_only_graded"})
+        if found.reads_references:
+            reading.add(name)
+        else:
+            assert found(0, drifted, stream=0, batch=0).reward.tolist() == earned(found).reward.tolist(), name
+    assert reading == {
+        "absolute_filter", "relative_filter", "relative_timeout", "ranked_timeout", "qar_ranked", "qp_ranked"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("composition", "expected"),
+    [("two_gate_graded", False), ("naive_optimization_linear", False), ("gated_speedup", True)],
+)
+def test_a_speedup_reads_references_in_every_family(composition, expected):
+    assert judge(family="mc_mo", reward={"composition": composition}).reads_references == expected
+
+
+def test_an_environment_of_the_users_own_is_taken_to_read_references(tmp_path):
+    (tmp_path / "own.py").write_text(
+        "from optimrl_jax import environment\n"
+        "def plain(*problem): return environment.judge(environment.build('mc_mo'), *problem)\n"
+    )
+    assert judge(family=f"{tmp_path / 'own.py'}:plain").reads_references
+
+
 def stopped(runs, kinds, executed):
     """What the sandbox leaves of runs that end at their first failure; a slow optimization test is none."""
     rows = []
