@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import rich.console
 import rich.markup
 
-from optimrl_jax.arrays import Status
+from optimrl_jax.arrays import AffineMap, Status
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.errors import require
 from optimrl_jax.jobs.user_paths import existing_path
@@ -78,9 +78,12 @@ def _about(row: Row) -> str:
     counts = collections.Counter(Status(status).name.lower() for status in row["status"])
     tests = ", ".join(f"{count} {name}" for name, count in counts.most_common())
     cut = ", ran out of tokens" if row["is_cut"] else ""
+    slope, offset_s = journal.drift_of(row)
+    is_drifted = (slope, offset_s) != AffineMap()
+    clock = f"; stored seconds read as {slope:.3f} * stored {offset_s:+.4f} s" if is_drifted else ""
     return (
         f"{row['problem']}, batch {row['batch']}, policy of step {row['policy_version']}, "
-        f"{row['tokens']} tokens{cut}\ntests: {tests}; {sum(row['duration_s']):.3f} s in all"
+        f"{row['tokens']} tokens{cut}\ntests: {tests}; {sum(row['duration_s']):.3f} s in all{clock}"
     )
 
 

@@ -10,12 +10,13 @@ import threading
 import time
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from optimrl_jax.arrays import AffineMap
 from optimrl_jax.rollout.execution import CandidateRun
 from optimrl_jax.rollout.groups import Group
 
@@ -35,6 +36,8 @@ SCHEMA = pa.schema(
         ("is_cut", pa.bool_()),
         ("status", pa.list_(pa.int8())),
         ("duration_s", pa.list_(pa.float32())),
+        ("drift_slope", pa.float64()),
+        ("drift_offset_s", pa.float64()),
         ("reward", pa.float32()),
         ("advantage", pa.float32()),
         ("is_valid", pa.bool_()),
@@ -110,6 +113,8 @@ class RolloutJournal:
                 "is_cut": bool(group.is_cut[sample]),
                 "status": run.status.tolist(),
                 "duration_s": run.duration_s.tolist(),
+                "drift_slope": run.drift.slope,
+                "drift_offset_s": run.drift.offset_s,
                 "reward": float(group.reward[sample]),
                 "advantage": float(advantage[sample]),
                 "is_valid": bool(group.is_valid[sample]),
@@ -146,7 +151,8 @@ def read_rollouts(directory: pathlib.Path) -> list[dict[str, typing.Any]]:
       directory: with the shards; one that does not exist has no rollouts.
 
     Returns:
-      One dict with the columns of `SCHEMA` for each rollout, in order of batch, place and sample.
+      One dict with the columns of `SCHEMA` for each rollout, in order of batch, place and sample. Shards of runs that
+      kept no drift get the identity.
     """
     newest: dict[tuple[int, int, int], dict[str, typing.Any]] = {}
     for path in sorted(directory.glob("*.parquet")):
@@ -154,4 +160,14 @@ def read_rollouts(directory: pathlib.Path) -> list[dict[str, typing.Any]]:
             key = row["batch"], row["place"], row["sample"]
             if key not in newest or newest[key]["written_ns"] <= row["written_ns"]:
                 newest[key] = row
-    return [newest[key] for key in sorted(newest)]
+    return [_with_drift(newest[key]) for key in sorted(newest)]
+
+
+def drift_of(row: Mapping[str, typing.Any]) -> AffineMap:
+    """Return the map from stored seconds to those of the clock that a rollout of `read_rollouts` met."""
+    return AffineMap(row["drift_slope"], row["drift_offset_s"])
+
+
+def _with_drift(row: dict[str, typing.Any]) -> dict[str, typing.Any]:
+    is_known = row.get("drift_slope") is not None
+    return row if is_known else row | {"drift_slope": 1.0, "drift_offset_s": 0.0}

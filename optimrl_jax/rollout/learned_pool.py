@@ -1,8 +1,8 @@
 """Edge: reference pools that grow with the policy: correct rollouts of an earlier run join the human references.
 
 Read once, before training, from the rollouts that the earlier run kept (`rollout.journal`), so that a run which is
-stopped and started again ranks against the same pool. Seconds come back to the clock of the stored references by the
-calibration of the earlier run; a drift that its service followed on its own is not in its journal and stays in them.
+stopped and started again ranks against the same pool. Seconds come back to the clock of the stored references: by the
+calibration of the earlier run, and by the drift that each of its rollouts was judged under.
 """
 
 import collections
@@ -14,6 +14,7 @@ import typing
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Float
 
 from optimrl_jax.arrays import AffineMap, Status
 from optimrl_jax.data.dataset import ProblemRecord
@@ -24,6 +25,7 @@ from optimrl_jax.training.workdir import JOB_FILE
 _LOG = logging.getLogger(__name__)
 # The fastest distinct programs of each problem; more would crowd the human ones out of small pools.
 MOST_LEARNED = 8
+SHORTEST_S = 1e-6
 Row = Mapping[str, typing.Any]
 
 
@@ -64,7 +66,7 @@ def extend_references(record: ProblemRecord, rows: Sequence[Row], clock: AffineM
     Args:
       record: the problem.
       rows: its correct rollouts; those that did not succeed on every test of this suite are left out.
-      clock: map from stored seconds to those of the rollouts.
+      clock: calibration of their run, from stored seconds to live ones; the drift of each rollout comes on top of it.
 
     Returns:
       The record with up to `MOST_LEARNED` more references, without deviations of their own.
@@ -73,14 +75,13 @@ def extend_references(record: ProblemRecord, rows: Sequence[Row], clock: AffineM
     known = set(record.reference_program)
     whole = [row for row in rows if len(row["status"]) == k and all(one == Status.SUCCESS for one in row["status"])]
     fastest: dict[str, Row] = {}
-    for row in sorted(whole, key=lambda row: sum(row["duration_s"])):
+    for row in sorted(whole, key=lambda row: _stored_seconds(row, clock).sum()):
         if row["program"] not in known:
             fastest.setdefault(row["program"], row)
     chosen = list(fastest.values())[:MOST_LEARNED]
     if not chosen:
         return record
-    live_s = np.array([row["duration_s"] for row in chosen], float).T
-    stored_s = np.maximum(1e-6, (live_s - clock.offset_s) / clock.slope).astype(np.float32)
+    stored_s = np.stack([_stored_seconds(row, clock) for row in chosen], axis=1).astype(np.float32)
     success = np.full(stored_s.shape, Status.SUCCESS, record.status.dtype)
     return dataclasses.replace(
         record,
@@ -92,6 +93,12 @@ def extend_references(record: ProblemRecord, rows: Sequence[Row], clock: AffineM
         runs=np.concatenate([record.runs, np.ones(stored_s.shape, record.runs.dtype)], axis=1),
         status=np.concatenate([record.status, success], axis=1),
     )
+
+
+def _stored_seconds(row: Row, clock: AffineMap) -> Float[np.ndarray, " k"]:
+    """Bring the seconds of a rollout back to the clock of the stored ones."""
+    own = journal.drift_of(row).after(clock)
+    return np.maximum(SHORTEST_S, (np.array(row["duration_s"], float) - own.offset_s) / own.slope)
 
 
 def _calibration_of(run: pathlib.Path) -> AffineMap:

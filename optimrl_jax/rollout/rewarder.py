@@ -136,9 +136,11 @@ class Rewarder:
     ) -> rewards.ReplayedRewards:
         """Reward stored programs as if the service had been in `state`, without the noise and weights of the settings.
 
+        The drift of each run stays as recorded, whatever a reference that is timed again had shown in that state.
+
         Args:
           problem: index of the problem among the records.
-          runs: `[r]` executions as recorded; their drift is not read.
+          runs: `[r]` executions as recorded.
           state: of the service.
           draws: independent replays.
           batch: number of the batch of rollouts; picks the random stream.
@@ -150,9 +152,9 @@ class Rewarder:
         execution = padding.pad_execution(arrays.Execution.stack(runs), self._k)
         keys = jax.random.split(arrays.stream_key(self._seed, "service replay", batch, problem), draws)
         tests, references = self._tests[problem], self._references[problem]
-        found = self._replayed(self._environment, tests, references, execution, state, keys)
-        reward, is_valid = (np.asarray(part) for part in found)
-        return rewards.ReplayedRewards(reward[..., stream] if reward.ndim == 3 else reward, is_valid)
+        maps = [run.drift for run in runs]
+        reward, is_valid = self._of_runs(self._replayed, maps, tests, references, execution, state, keys)
+        return rewards.ReplayedRewards((reward[..., stream] if reward.ndim == 3 else reward).T, is_valid.T)
 
     def _of_runs(
         self, judge: Callable[..., typing.Any], maps: Sequence[arrays.AffineMap], *problem: typing.Any
@@ -202,13 +204,16 @@ def _stream(values: np.ndarray, stream: int) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=32)
-def _replayed_by(**arguments: typing.Any) -> Callable[..., rewards.ReplayedRewards]:
+def _replayed_by(**arguments: typing.Any) -> Callable[..., tuple[arrays.Array, arrays.Array]]:
     """Build the compiled replay of executions under a state of the service; its numbers are traced.
 
     Runs that differ in nothing but numbers share it: to compile it takes longer than to replay a run.
 
     Args:
       arguments: of `rewards.judge_and_reward`, all but the problem.
+
+    Returns:
+      A function to rewards and validity, `[r, draws]`; multitask compositions have two streams, `[r, draws, 2]`.
     """
     reward = functools.partial(rewards.judge_and_reward, **arguments)
 
@@ -219,13 +224,13 @@ def _replayed_by(**arguments: typing.Any) -> Callable[..., rewards.ReplayedRewar
         execution: arrays.Execution,
         state: environment.ServiceState,
         keys: arrays.Array,
-    ) -> rewards.ReplayedRewards:
-        def one(key: arrays.Array) -> rewards.ReplayedRewards:
+    ) -> tuple[arrays.Array, arrays.Array]:
+        def one(key: arrays.Array) -> tuple[arrays.Array, arrays.Array]:
             served = environment.under_state(state, tests, execution, key=key)
             found = reward(env, tests, references, served)
-            return rewards.ReplayedRewards(found.reward, found.outcome.is_valid)
+            return found.reward, found.outcome.is_valid
 
-        return jax.vmap(one)(keys)
+        return jax.vmap(one, out_axes=1)(keys)
 
     return jax.jit(replayed)
 

@@ -113,7 +113,7 @@ def study(
     rewarders = {way: Rewarder(every, of_way) for way, of_way in _settings_of_ways(settings, redraws).items()}
     place_of = {record.id: place for place, record in enumerate(records)}
     places = [place_of[group[0]["problem"]] for group in groups]
-    recorded = [[_stored_runs(group)] for group in groups]
+    recorded = [[[StoredRun.of(row) for row in group]] for group in groups]
     truth = _rewards(rewarders["plain"], places, recorded)
     comparison = Comparison(groups, truth, seed=settings.seed)
     found: list[RecordedEffect] = []
@@ -149,23 +149,23 @@ def _settings_of_ways(settings: Settings, redraws: int) -> dict[str, Settings]:
     }
 
 
-def _stored_runs(group: Sequence[Mapping[str, typing.Any]]) -> list[StoredRun]:
-    return [StoredRun(np.array(row["status"]), np.array(row["duration_s"], np.float32)) for row in group]
-
-
 def _measure(
     groups: Groups, records: Sequence[ProblemRecord], places: Sequence[int], *, noise: float, draws: int, seed: int
 ) -> Iterator[list[list[StoredRun]]]:
-    """Measure every group `draws` times on a clock of that noise."""
+    """Measure every group `draws` times on a clock of that noise, which has drifted as it had in the run."""
     state = environment.ServiceState(scale_std=noise)
     under_state = jax.jit(environment.under_state)
     for number, (group, place) in enumerate(zip(groups, places, strict=True)):
         kind = np.asarray(records[place].test_kind, np.int32)
         tests = arrays.Tests(kind, np.zeros_like(kind), np.ones(kind.size, bool))
-        execution = arrays.Execution.stack(_stored_runs(group))
+        stored = [StoredRun.of(row) for row in group]
+        execution = arrays.Execution.stack(stored)
         keys = [arrays.stream_key(seed, "recorded clock", number, draw) for draw in range(draws)]
         served = [jax.tree.map(np.asarray, under_state(state, tests, execution, key=key)) for key in keys]
-        yield [[StoredRun(*run) for run in zip(*one, strict=True)] for one in served]
+        yield [
+            [run._replace(status=status, duration_s=seconds) for run, status, seconds in zip(stored, *one, strict=True)]
+            for one in served
+        ]
 
 
 def _rewards(

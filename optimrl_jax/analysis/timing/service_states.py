@@ -43,12 +43,17 @@ class StoredRun(typing.NamedTuple):
     Attributes:
       status: `[k]`.
       duration_s: `[k]`.
-      drift: unknown to journals, and so none.
+      drift: maps stored seconds to the clock of these.
     """
 
     status: np.ndarray
     duration_s: np.ndarray
-    drift: AffineMap = AffineMap()
+    drift: AffineMap
+
+    @classmethod
+    def of(cls, row: Mapping[str, typing.Any]) -> "StoredRun":
+        """Take what a rewarder reads from a rollout of a journal (`journal.read_rollouts`)."""
+        return cls(np.array(row["status"]), np.array(row["duration_s"], np.float32), journal.drift_of(row))
 
 
 def service_states(study: Study) -> Section:
@@ -115,7 +120,7 @@ def replay_rollouts(
         replays = [
             rewarder.replay(
                 place_of[group[0]["problem"]],
-                [StoredRun(np.array(row["status"]), np.array(row["duration_s"], np.float32)) for row in group],
+                [StoredRun.of(row) for row in group],
                 state=state,
                 draws=draws,
                 batch=group[0]["batch"],

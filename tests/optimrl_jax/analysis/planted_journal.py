@@ -29,6 +29,8 @@ def rollout(batch, sample, *, written_ns=1):
         "problem": PROBLEM.id,
         "tokens": 10,
         "duration_s": [0.01, 0.015 + 0.01 * sample],
+        "drift_slope": 1.0,
+        "drift_offset_s": 0.0,
         "batch": batch,
         "place": 0,
         "sample": sample,

@@ -20,6 +20,21 @@ def replayed(given=None):
     return {row["state"]: row for row in found}
 
 
+def slower(row):
+    """The rollout on a clock of twice the seconds and 2 ms: 32 ms there are 15 ms here."""
+    seconds = [2 * second + 0.002 for second in row["duration_s"]]
+    return row | {"duration_s": seconds, "drift_slope": 2.0, "drift_offset_s": 0.002}
+
+
+def test_rewards_that_were_made_under_a_drift_are_reproduced():
+    drifted = [slower(row) if row["sample"] % 2 else row for row in rows()]
+    assert replayed(drifted)["healthy"] == replayed()["healthy"]
+    assert replayed(drifted)["healthy"]["reproduced"] == 1
+    # The slowest of four stays behind all references, whatever their clock.
+    unknown = [row | {"drift_slope": 1.0, "drift_offset_s": 0.0} for row in drifted]
+    assert replayed(unknown)["healthy"]["reproduced"] == 0.75
+
+
 def test_rollouts_of_other_problems_or_suites_take_no_part():
     assert replayed([row | {"problem": "another"} for row in rows()]) == {}
     assert replayed([row | {"status": [0], "duration_s": [0.1]} for row in rows()]) == {}

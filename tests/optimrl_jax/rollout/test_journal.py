@@ -3,9 +3,12 @@
 import logging
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from optimrl_jax import show_rollouts
+from optimrl_jax.arrays import AffineMap
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.rollout import journal
@@ -15,11 +18,11 @@ from tests.optimrl_jax.grpo.groups import group
 REWARDS = (1.0, -1.0, 1.0, 1.0)
 
 
-def write(workdir, *, batch=0, rewards=REWARDS, name="p/one"):
+def write(workdir, *, batch=0, rewards=REWARDS, name="p/one", drift=AffineMap()):  # noqa: B008 - a tuple
     is_cut = np.array([False, True, False, False])
     one = group(0, reward=rewards)._replace(batch=np.int32(batch), is_cut=is_cut)
     seconds = [0.4, 0.1, 0.2, 0.3]
-    runs = [CandidateRun(np.array([0, 1], np.int8), np.array([s, 0.0], np.float32)) for s in seconds]
+    runs = [CandidateRun(np.array([0, 1], np.int8), np.array([s, 0.0], np.float32), drift) for s in seconds]
     with journal.RolloutJournal(workdir / journal.FOLDER, groups_lib.advantages) as book:
         book.add(
             one,
@@ -42,6 +45,28 @@ def test_rows_hold_what_was_sampled_and_what_became_of_it(tmp_path):
     assert rows[2]["program"] == "print(2)"
     assert rows[2]["status"] == [0, 1]
     assert rows[2]["problem"] == "p/one"
+
+
+def test_rows_hold_the_drift_that_they_were_judged_under_and_the_command_shows_it(tmp_path, capsys):
+    write(tmp_path, drift=AffineMap(1 / 3, 0.002))
+    rows = journal.read_rollouts(tmp_path / journal.FOLDER)
+    assert [journal.drift_of(row) for row in rows] == [AffineMap(1 / 3, 0.002)] * 4
+    show_rollouts.main([f"--workdir={tmp_path}", "--count=1"])
+    assert "stored seconds read as 0.333 * stored +0.0020 s" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("has_columns", [False, True])
+def test_rollouts_of_runs_that_kept_no_drift_have_none(tmp_path, has_columns):
+    write(tmp_path)
+    (shard,) = (tmp_path / journal.FOLDER).iterdir()
+    table = pq.read_table(shard).drop_columns(["drift_slope", "drift_offset_s"])
+    if has_columns:
+        table = pa.Table.from_pylist(table.to_pylist(), schema=journal.SCHEMA)
+    pq.write_table(table, shard)
+    rows = journal.read_rollouts(tmp_path / journal.FOLDER)
+    assert [journal.drift_of(row) for row in rows] == [AffineMap()] * 4
+    assert rows[2]["program"] == "print(2)"
+    assert set(rows[2]) == set(journal.SCHEMA.names)
 
 
 def test_a_repeated_step_counts_once_and_the_newer_one(tmp_path):

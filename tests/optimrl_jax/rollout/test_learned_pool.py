@@ -17,8 +17,11 @@ from tests.optimrl_jax.analysis import planted_journal
 RECORD = planted_journal.PROBLEM
 
 
-def row(program, seconds, status=(0, 0)):
-    return {"program": program, "duration_s": list(seconds), "status": list(status), "batch": 3, "sample": 1}
+def row(program, seconds, status=(0, 0), *, slope=1.0, offset_s=0.0):
+    return {
+        "program": program, "duration_s": list(seconds), "status": list(status), "batch": 3, "sample": 1,
+        "drift_slope": slope, "drift_offset_s": offset_s,
+    }  # fmt: skip
 
 
 def test_the_fastest_distinct_programs_join_on_the_stored_clock():
@@ -33,6 +36,17 @@ def test_the_fastest_distinct_programs_join_on_the_stored_clock():
     np.testing.assert_allclose(found.duration_s[:, 4:], [[0.01, 0.015], [0.005, 0.01]], rtol=1e-5)
     assert found.is_usable.all()
     assert len(found.reference_id) == len(found.reference_speed_class) == found.std_s.shape[1] == 6
+
+
+def test_each_rollout_comes_back_by_its_own_drift_after_the_runs_calibration():
+    """The run's clock reads 2 d + 2 ms; while it had drifted by 1.5 d + 1 ms, 10 ms took 34 ms."""
+    rows = [
+        row("other", (0.027, 0.047)),
+        row("drifted", (0.034, 0.064), slope=1.5, offset_s=0.001),
+    ]
+    found = learned_pool.extend_references(RECORD, rows, AffineMap(2.0, 0.002))
+    assert found.reference_program[4:] == ("drifted", "other")
+    np.testing.assert_allclose(found.duration_s[:, 4:], [[0.01, 0.0125], [0.02, 0.0225]], rtol=1e-5)
 
 
 def test_no_more_than_a_few_of_a_problem_join():

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from optimrl_jax import rewards, settings
+from optimrl_jax import environment, rewards, settings
 from optimrl_jax.arrays import AffineMap, Status, TestKind
 from optimrl_jax.environment.families import FAMILIES
 from optimrl_jax.jobs.checked_fields import freeze
@@ -75,6 +75,18 @@ def test_a_drifted_service_is_judged_against_references_as_they_read_there():
     there, here, _ = graded(0, [drifted, before, RUNS[1]], stream=0, batch=0).reward
     assert there == pytest.approx(here)
     assert len({*graded(0, [drifted, RUNS[1]], stream=0, batch=0).reward.tolist()}) == 2
+
+
+@pytest.mark.parametrize("composition", ["two_gate_graded", "multitask_graded"])
+def test_a_replay_judges_each_run_under_its_own_drift(composition):
+    # Half as slow again and 2 ms, on top of a calibration of the settings.
+    graded = judge(reward={"composition": composition}, alpha=0.9, beta_s=0.001)
+    runs = [dataclasses.replace(run, drift=drift) for run in RUNS for drift in (AffineMap(1.5, 0.002), AffineMap())]
+    expected = graded(0, runs, stream=1, batch=0)
+    found = graded.replay(0, runs, state=environment.SERVICE_STATES["healthy"], draws=2, batch=0)
+    assert found.reward.tolist() == [pytest.approx(expected.reward.tolist())] * 2
+    assert found.is_valid.tolist() == [[True] * 4] * 2
+    assert len(set(expected.reward.tolist())) == 4
 
 
 def test_what_reads_no_reference_earns_the_same_under_any_drift():

@@ -73,6 +73,19 @@ def test_a_clock_without_noise_leaves_every_way_where_it_was_and_a_noisy_one_doe
     assert of[recorded.KNOWN, noisy, "redrawn"].cosine.value != pytest.approx(plain.cosine.value, abs=1e-3)
 
 
+def test_a_drift_that_the_run_knew_of_changes_nothing():
+    """Everything takes twice as long, references as well."""
+    drift = {"drift_slope": 2.0, "drift_offset_s": 0.0}
+    drifted = [
+        [row | drift | {"duration_s": [2 * second for second in row["duration_s"]]} for row in group]
+        for group in groups()
+    ]
+    small = {"noises": [0.3], "draws": 1, "redraws": 4}
+    steady, moved = (recorded.study(of, [planted_journal.PROBLEM], RANKED, **small) for of in (groups(), drifted))
+    assert (moved.first, moved.last) == (steady.first, steady.last)
+    assert [one.shift for one in moved.effects] == [one.shift for one in steady.effects]
+
+
 def simulated(path, *arguments):
     flags = [f"--config={CONFIG}:recorded", f"--workdir={path}", "--config.recorded.noises=(0.2,)", *arguments]
     return command_line.run_job(simulate.main, ["simulate", *flags], kind=SimulatorSettings)
