@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from optimrl_jax.jobs.command_line import ArgumentParser, run_command
 from optimrl_jax.jobs.processes import run_job_process
+from optimrl_jax.study.plan import SMALL_DATASET
 
 MAIN = "quickstart"
 EXTERNAL = "external"
@@ -52,7 +53,7 @@ def steps_of(variant: str) -> list[QuickstartStep]:
     config, main_config = (f"--config=configs/{MAIN}.py:{name}" for name in (variant, VARIANTS[0]))
     dataset, sft, grpo = shared / "dataset", shared / "sft", own / "grpo"
     prepared = [
-        QuickstartStep(dataset / "COMPLETE", "beam_pipelines.build_dataset", ("--source=mini", f"--output={dataset}")),
+        QuickstartStep(dataset / "COMPLETE", "beam_pipelines.build_dataset", (*SMALL_DATASET, f"--output={dataset}")),
         QuickstartStep(sft / "summary.json", "optimrl_jax.sft", (main_config, f"--workdir={sft}")),
     ]
     served = (config, f"--workdir={sft}") if variant == EXTERNAL else ()

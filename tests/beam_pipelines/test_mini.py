@@ -29,10 +29,10 @@ def operation_of(family_name: str, operation_name: str):
     return operation
 
 
-def test_twelve_families_ship_nine_instances_each():
-    assert collections.Counter(problem.category for problem in PROBLEMS) == {family.name: 9 for family in FAMILIES}
+def test_twelve_families_ship_18_instances_each():
+    assert collections.Counter(problem.category for problem in PROBLEMS) == {family.name: 18 for family in FAMILIES}
     assert len(FAMILIES) == 12
-    assert len({problem.id for problem in PROBLEMS}) == 108
+    assert len({problem.id for problem in PROBLEMS}) == 216
 
 
 def test_two_readings_give_equal_problems():

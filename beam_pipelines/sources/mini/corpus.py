@@ -23,7 +23,7 @@ KINDS = ("slow", "medium", "fast", "wrong")
 
 @functools.cache
 def mini_problems() -> tuple[Problem, ...]:
-    """Return all problems of the embedded corpus: families in a fixed order, nine instances each. Cached."""
+    """Return all problems of the embedded corpus: families in a fixed order, 18 instances each. Cached."""
     return tuple(
         problem for position, family in enumerate(mini_families()) for problem in expand_family(family, position)
     )
