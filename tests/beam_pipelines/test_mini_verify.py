@@ -20,8 +20,8 @@ def client():
 
 
 def sampled(position: int):
-    """One instance of a family: the fifth of its nine, so that the middle operation and varying forms are seen."""
-    operation, form = list(iterate_instances(FAMILIES[position], position))[4]
+    """One instance of a family: the tenth of its 18, so that the middle operation and varying forms are seen."""
+    operation, form = list(iterate_instances(FAMILIES[position], position))[9]
     return operation, form, make_instance(FAMILIES[position], operation, form=form)
 
 
