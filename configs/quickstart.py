@@ -1,4 +1,4 @@
-"""`make quickstart`: 2 cores, about 10 minutes after installation; ranked p30 at least doubles pass@1 at p30.
+"""`make quickstart`: 2 cores, about 8 minutes after installation; ranked p30 at least doubles pass@1 at p30.
 
 `configs/quickstart.py:VARIANT` has the same budget, dataset and start with another environment and reward; its jobs lie
 in `runs/quickstart_VARIANT`.

@@ -79,7 +79,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> None:
-    parser = ArgumentParser(prog=MAIN, description="Run the main job on two cores, about 10 minutes.")
+    parser = ArgumentParser(prog=MAIN, description="Run the main job on two cores, about 8 minutes.")
     parser.add_argument(
         "variant",
         nargs="?",
