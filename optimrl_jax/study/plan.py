@@ -4,8 +4,8 @@ import typing
 from collections.abc import Sequence
 
 SFT = "sft"
-# The dataset of every small job: a call of a generator gives three optimization tests, which are enough to tell the
-# corpus's speeds apart.
+# The dataset of quickstart and study. More calls of a generator take minutes: they keep more problems in the split, and
+# rank no better (docs/study.md).
 SMALL_DATASET = ("--source=mini", "--calls=1")
 # Names of `environment.PRESETS`, in the order of the tables.
 ROWS = (
