@@ -2,9 +2,9 @@
 
 Pure; takes the place of `attention.attend` between the projections of a decoder block where rows are long. Scores exist
 for one block of queries and one of keys at a time, and the backward pass computes them again. A block of queries begins
-with a prefix or suffix or goes on with it, so that all its queries see keys of one sequence: it visits these by their
-positions, those of the prefix and its own in one count, and no others. Packing many short sequences into a long row
-costs little more than the sequences alone.
+with a sequence or suffix or goes on with it, so that all its queries see keys of one sequence: it visits these by their
+positions, those of the prefix and its own in one count, and no others. A prefix and the suffix behind it are one
+sequence. Packing many short sequences into a long row costs little more than the sequences alone.
 """
 
 import functools
@@ -82,7 +82,7 @@ class Blocks(typing.NamedTuple):
       queries: how many it has; what follows them in the row belongs to the next blocks, or is padding.
       position: that of its first query in its sequence.
       prefix_start: the index of the first token of the prefix.
-      prefix: tokens of the prefix; later positions stand where the block itself does.
+      prefix: tokens of the prefix that stand elsewhere; later positions stand where the block itself does.
     """
 
     row: Int[Array, " *blocks"]
@@ -99,14 +99,15 @@ class Blocks(typing.NamedTuple):
 
 
 def find_blocks(layout: TokenLayout, block: int) -> tuple[Blocks, Int[Array, ""]]:
-    """Cut prefixes and suffixes, but no padding, into blocks of queries.
+    """Cut sequences and suffixes, but no padding, into blocks of queries.
 
     Returns:
       The blocks, as many as there are tokens, and how many of them, from the first, there really are.
     """
     index = jnp.arange(layout.positions.shape[1])
     segment_start, _ = _runs(layout.segments)
-    start, end = _runs(layout.segments, layout.suffixes)
+    # The first suffix goes on where the prefix ends. A short prefix would else cost as much as a whole block.
+    start, end = _runs(layout.segments, jnp.maximum(layout.suffixes, 1))
     begins = ((index - start) % block == 0) & (layout.segments > 0)
     at = row, first = jnp.nonzero(begins, size=begins.size, fill_value=0)
     position = layout.positions[at]

@@ -60,8 +60,8 @@ def test_a_block_of_queries_begins_with_a_sequence_or_goes_on_with_it_and_leaves
         ((0, 4, 4), [0, 1]),
         ((0, 8, 4), [0]),
         ((0, 12, 3), [0, 1]),
-        ((1, 0, 2), [0]),
-        ((1, 2, 3), [0, 1]),
+        ((1, 0, 4), [0]),
+        ((1, 4, 1), [0, 1]),
     ]
 
 
@@ -73,8 +73,12 @@ def test_positions_before_the_window_are_never_visited():
 
 def test_a_suffix_visits_its_prefix_and_itself_but_no_suffix_before_it():
     found = cut([[(6, 6, 8, 4)]], 24)
-    assert [start for (_, start, _), _ in found] == [0, 4, 6, 10, 12, 16, 20]
-    assert [visits[-1] for _, visits in found] == [0, 1, 2, 2, 2, 3, 2]
+    assert [start for (_, start, _), _ in found] == [0, 4, 8, 12, 16, 20]
+    assert [visits[-1] for _, visits in found] == [0, 1, 2, 2, 3, 2]
+
+
+def test_a_prefix_and_the_suffix_behind_it_are_cut_as_one_sequence():
+    assert [start for (_, start, _), _ in cut([[(1, 3, 3)]], 8)] == [0, 4]
 
 
 def test_keys_of_another_segment_do_not_move_a_query():
