@@ -50,15 +50,19 @@ class SharedPrefix(typing.NamedTuple):
     key_positions: Int[Array, "b u"]
 
     def block(self, layer: int, positions: Int[Array, " s"], *, window: int) -> attention.KVBlock:
-        """Return what rows see of the prefix in one layer.
+        """Return what rows see of the prefix in one layer: as much as the window reaches, because they stand behind it.
 
         Args:
           layer: its number.
           positions: `[s]` position of each row's newest token.
           window: positions that the layer sees.
         """
-        columns = jnp.repeat(self.key_positions, len(positions) // len(self.key_positions), axis=0)
-        return attention.KVBlock(self.past[layer], attention.causal_mask(positions[:, None], columns, window=window))
+        columns = jnp.repeat(self.key_positions, len(positions) // len(self.key_positions), axis=0)[:, None]
+        visible = columns >= 0
+        # Left out where nothing is hidden, so that what is visible is the same for every token, and computed once.
+        if window < attention.NO_WINDOW:
+            visible &= positions[:, None, None] - columns < window
+        return attention.KVBlock(self.past[layer], visible)
 
 
 def decode_token(

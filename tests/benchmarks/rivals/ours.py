@@ -24,13 +24,13 @@ from tests.benchmarks.rivals.words import END_ID, word_tokenizer
 
 
 def settings_of(shape: dict) -> Settings:
-    """Rows of one group each, in which its rollouts share the prompt; a device for each core, which shares the rows."""
+    """Rows of some rollouts of a group, which share the prompt; a device for each core, which shares the rows."""
     computed = {name: shape[name] for name in ("attention_block", "logits_chunk")}
     compute = ComputeSettings(**computed, unroll=shape["model"]["layers"])
     base = Settings(model=ModelSettings(**shape["model"]), compute=compute)
     sizes = {name: shape[name] for name in ("prompt_tokens", "completion_tokens", "micro_rows")}
     # A branch begins with the last token of the prompt.
-    tokens = shape["prompt_tokens"] - 1 + shape["rollouts"] * (shape["completion_tokens"] + 1)
+    tokens = shape["prompt_tokens"] - 1 + shape["row_rollouts"] * (shape["completion_tokens"] + 1)
     data = dataclasses.replace(base.data, **sizes, row_tokens=tokens)
     grpo = dataclasses.replace(base.grpo, problems=shape["problems"], rollouts=shape["rollouts"])
     return dataclasses.replace(base, data=data, grpo=grpo, mesh=MeshSettings(data=shape["threads"]))
