@@ -214,6 +214,7 @@ MISTAKES = [
     ("sft", "sft.steps=-1", "sft.steps = -1: expected a positive number"),
     ("sft", "sft.init_from=absent", "absent"),
     ("sft", "sft.mix=(('absent',1.0),)", "absent"),
+    ("sft", "sft.mix=(('dataset:dev',1.0),)", "sft.mix = 'dev': expected one of"),
     ("sft", "mesh.fsdp=64", "mesh = "),
     ("sft", "model.heads=3", "model.heads = 3: expected a multiple of model.kv_heads = 2"),
     ("evaluate", "evaluation.ks=(9,)", "evaluation.ks = (9,): expected numbers up to"),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from optimrl_jax.data import chat, dataset, mixes, packing, prompts, stream
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.jobs.errors import SettingsError, UserError
-from optimrl_jax.settings import Settings
+from optimrl_jax.settings import DataSettings, Settings
 
 _LOG = logging.getLogger(__name__)
 ALL = (0, 1)
@@ -70,14 +70,14 @@ def corpus_of_dataset(directory: pathlib.Path, settings: Settings, *, part: tupl
     fitting = _fitting(records, tokenizer, settings)
     return Corpus(
         stream.example_batches(fitting, batch=recipe.batch // part[1], seed=settings.seed, part=part),
-        lambda pairs: mixes.ExampleStep([_example(tokenizer, *pair) for pair in pairs], left_out=0),
+        lambda pairs: mixes.ExampleStep([_example(tokenizer, *pair, data=data) for pair in pairs], left_out=0),
         sft_microbatches(settings, processes=part[1]),
         _vocabulary(tokenizer, settings),
     )
 
 
 def corpus_of_mix(directory: pathlib.Path, settings: Settings, *, part: tuple[int, int] = ALL) -> Corpus:
-    """Open the conversations of `sft.mix`, in the chat template of `sft.tokenizer`.
+    """Open the conversations of `sft.mix`, programs of datasets among them, in the chat template of `sft.tokenizer`.
 
     Without such a tokenizer, one is trained on the texts of the mix; an example is then what was said before, and the
     last answer.
@@ -88,18 +88,19 @@ def corpus_of_mix(directory: pathlib.Path, settings: Settings, *, part: tuple[in
       part: (i, n), this process among those that share the steps.
 
     Raises:
-      UserError: for a file of the mix that is missing or empty.
+      UserError: for a source of the mix that is missing or empty.
       SettingsError: for settings that do not fit each other.
     """
     recipe, data = settings.sft, settings.data
     batch, tokens = recipe.batch // part[1], recipe.batch_tokens // part[1]
     if recipe.batch_tokens and tokens < data.row_tokens:
         raise SettingsError(f"sft.batch_tokens = {recipe.batch_tokens}: expected data.row_tokens for each process")
-    files = mixes.open_mix(recipe.mix)
-    texts = (message["content"] for source in files for messages in source for message in messages)
+    given = _given_tokenizer(directory, settings)
+    sources = mixes.open_mix(recipe.mix, data, is_chat=bool(given and given.template))
+    texts = (said["content"] for source in sources for index in range(len(source)) for said in source[index])
     tokenizer = _tokenizer(directory, texts, settings)
     examples = mixes.stream_mix(
-        files,
+        sources,
         [weight for _, weight in recipe.mix],
         encode=functools.partial(_conversation, tokenizer),
         seed=settings.seed,
@@ -135,10 +136,11 @@ def sft_microbatches(settings: Settings, *, processes: int = 1) -> int:
     )
 
 
-def _example(tokenizer: tokenizer_lib.Tokenizer, statement: str, program: str) -> chat.EncodedExample:
-    return chat.concatenate_pieces(
-        [(prompts.encode_prompt(tokenizer, statement), False), (prompts.encode_completion(tokenizer, program), True)]
-    )
+def _example(
+    tokenizer: tokenizer_lib.Tokenizer, statement: str, program: str, *, data: DataSettings | None = None
+) -> chat.EncodedExample:
+    asked, answered = prompts.encode_prompt(tokenizer, statement, data), prompts.encode_completion(tokenizer, program)
+    return chat.concatenate_pieces([(asked, False), (answered, True)])
 
 
 def _conversation(tokenizer: tokenizer_lib.Tokenizer, messages: Sequence[chat.Message]) -> chat.EncodedExample:
@@ -149,15 +151,18 @@ def _conversation(tokenizer: tokenizer_lib.Tokenizer, messages: Sequence[chat.Me
 
 
 def _tokenizer(directory: pathlib.Path, texts: Iterable[str], settings: Settings) -> tokenizer_lib.Tokenizer:
-    """Return the tokenizer of this job: the one it started with, that of `sft.tokenizer`, or one trained on `texts`."""
-    if (directory / tokenizer_lib.FILE_NAME).exists():
-        return tokenizer_lib.load_tokenizer(directory)
-    if settings.sft.tokenizer:
-        tokenizer = tokenizer_lib.load_tokenizer(pathlib.Path(settings.sft.tokenizer))
-    else:
-        tokenizer = tokenizer_lib.train_tokenizer(texts, settings.model.vocabulary)
+    """Return the tokenizer that this job is given, or one trained on `texts`; keep it in the workdir."""
+    given = _given_tokenizer(directory, settings)
+    tokenizer = given or tokenizer_lib.train_tokenizer(texts, settings.model.vocabulary)
     tokenizer.save(directory)
     return tokenizer
+
+
+def _given_tokenizer(directory: pathlib.Path, settings: Settings) -> tokenizer_lib.Tokenizer | None:
+    """Return the tokenizer this job started with, or that of `sft.tokenizer`; None where one is to be trained."""
+    if (directory / tokenizer_lib.FILE_NAME).exists():
+        return tokenizer_lib.load_tokenizer(directory)
+    return tokenizer_lib.load_tokenizer(pathlib.Path(settings.sft.tokenizer)) if settings.sft.tokenizer else None
 
 
 def _vocabulary(tokenizer: tokenizer_lib.Tokenizer, settings: Settings) -> int:

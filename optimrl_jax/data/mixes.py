@@ -1,4 +1,4 @@
-"""Edge: reasoning mixes for SFT: JSONL or Parquet files of `messages`, drawn by weight in a seeded order.
+"""Edge: mixes for SFT: files of `messages` and programs of datasets, drawn by weight in a seeded order.
 
 Files are read where they are drawn, example by example, so that a mix may be far larger than memory. A line that is no
 conversation ends the job with one line that names the file and the line.
@@ -9,6 +9,7 @@ import functools
 import json
 import logging
 import pathlib
+import typing
 from collections.abc import Callable, Sequence
 
 import grain
@@ -16,9 +17,10 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
-from optimrl_jax.data import chat
+from optimrl_jax.data import chat, dataset, prompts
 from optimrl_jax.data.stream import NO_THREADS
 from optimrl_jax.jobs.errors import SettingsError, UserError
+from optimrl_jax.settings import DataSettings
 
 _LOG = logging.getLogger(__name__)
 KEPT_GROUPS = 16
@@ -91,56 +93,116 @@ class ParquetFile:
         return self._file.read_row_group(group, columns=["messages"])["messages"]
 
 
-READERS = {".jsonl": JsonLinesFile, ".parquet": ParquetFile}
-ConversationFile = JsonLinesFile | ParquetFile
-
-
-def open_mix(mix: Sequence[tuple[str, float]]) -> list[ConversationFile]:
-    """Open the files of a mix.
+class DatasetPrograms:
+    """The reference programs of a prepared dataset as conversations, each an answer to the statement of its problem.
 
     Args:
-      mix: (path, weight) pairs; a path ends with one of `READERS`.
+      directory: of the dataset.
+      split: one of its splits or several (`dataset.load_records`).
+      data: instruction, system message and prompt function of the job.
+      is_chat: the policy has a chat template.
 
     Raises:
-      UserError: for a file that is missing, empty or malformed.
-      SettingsError: for a weight that is not positive or a file of another kind.
+      UserError: where the dataset cannot be read or has no such split.
+    """
+
+    def __init__(self, directory: str, split: str, data: DataSettings, *, is_chat: bool) -> None:
+        self._records = dataset.load_records(directory, split, field="sft.mix")
+        self._data, self._is_chat, self._directory = data, is_chat, directory
+        self._ends = np.cumsum([len(record.reference_program) for record in self._records], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def __getitem__(self, index: int) -> list[chat.Message]:
+        record, program = self._pair(index)
+        asked = prompts.question(record.statement, self._data, is_chat=self._is_chat)
+        answered = prompts.answer(record.reference_program[program], is_chat=self._is_chat)
+        return [*asked, {"role": "assistant", "content": answered}]
+
+    def place(self, index: int) -> str:
+        """Say where an example stands, for messages about it."""
+        record, program = self._pair(index)
+        return f"{self._directory}, {record.id}, program {record.reference_id[program]}"
+
+    def _pair(self, index: int) -> tuple[dataset.ProblemRecord, int]:
+        problem = int(np.searchsorted(self._ends, index, side="right"))
+        start = int(self._ends[problem - 1]) if problem else 0
+        return self._records[problem], index - start
+
+
+class ConversationSource(typing.Protocol):
+    """Conversations by index, each with words for where it stands."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> list[chat.Message]: ...
+
+    def place(self, index: int) -> str:
+        """Say where an example stands, for messages about it."""
+        ...
+
+
+READERS = {".jsonl": JsonLinesFile, ".parquet": ParquetFile}
+
+
+def open_mix(mix: Sequence[tuple[str, float]], data: DataSettings, *, is_chat: bool) -> list[ConversationSource]:
+    """Open the sources of a mix.
+
+    Args:
+      mix: (name, weight) pairs; a name is a path that ends with one of `READERS`, or the directory of a dataset with
+        a split behind a colon, `data.train_split` where there is none.
+      data: of the job.
+      is_chat: the policy has a chat template.
+
+    Raises:
+      UserError: for a source that is missing, empty or malformed.
+      SettingsError: for a weight that is not positive or a source of another kind.
     """
     opened = []
     for name, weight in mix:
-        path = pathlib.Path(name)
         if weight <= 0:
             raise SettingsError(f"sft.mix = {(name, weight)!r}: expected a positive weight")
-        if path.suffix not in READERS:
-            raise SettingsError(f"sft.mix = {name!r}: expected a file that ends with {' or '.join(READERS)}")
-        if not path.is_file():
-            raise UserError(f"sft.mix = {name!r}: expected a file that exists")
-        source = READERS[path.suffix](path)
+        source = _open_source(name, data, is_chat=is_chat)
         if not len(source):
-            raise UserError(f"{path}: expected at least one example")
-        _LOG.info("%s: %d examples, weight %g", path, len(source), weight)
+            raise UserError(f"{name}: expected at least one example")
+        _LOG.info("%s: %d examples, weight %g", name, len(source), weight)
         opened.append(source)
     return opened
 
 
-class _Encoding:
-    """A file whose examples come encoded; an error of the encoder names the place of the example."""
+def _open_source(name: str, data: DataSettings, *, is_chat: bool) -> ConversationSource:
+    directory, _, split = name.partition(":")
+    if pathlib.Path(directory).is_dir():
+        return DatasetPrograms(directory, split or data.train_split, data, is_chat=is_chat)
+    path = pathlib.Path(name)
+    if path.suffix not in READERS:
+        kinds = " or ".join(READERS)
+        raise SettingsError(f"sft.mix = {name!r}: expected a file that ends with {kinds}, or DATASET:SPLIT")
+    if not path.is_file():
+        raise UserError(f"sft.mix = {name!r}: expected a file that exists")
+    return READERS[path.suffix](path)
 
-    def __init__(self, file: ConversationFile, encode: Callable[[list[chat.Message]], chat.EncodedExample]) -> None:
-        self._file, self._encode = file, encode
+
+class _Encoding:
+    """A source whose examples come encoded; an error of the encoder names the place of the example."""
+
+    def __init__(self, source: ConversationSource, encode: Callable[[list[chat.Message]], chat.EncodedExample]) -> None:
+        self._source, self._encode = source, encode
 
     def __len__(self) -> int:
-        return len(self._file)
+        return len(self._source)
 
     def __getitem__(self, index: int) -> chat.EncodedExample:
-        messages = self._file[index]
+        messages = self._source[index]
         try:
             return self._encode(messages)
         except ValueError as error:
-            raise UserError(f"{self._file.place(index)}: {error}") from None
+            raise UserError(f"{self._source.place(index)}: {error}") from None
 
 
 def stream_mix(
-    opened: Sequence[ConversationFile],
+    opened: Sequence[ConversationSource],
     weights: Sequence[float],
     *,
     encode: Callable[[list[chat.Message]], chat.EncodedExample],
@@ -148,13 +210,13 @@ def stream_mix(
     part: tuple[int, int] = (0, 1),
     epochs: int = 0,
 ) -> grain.DatasetIterator:
-    """Iterate over encoded examples, those of all files mixed, and each file newly shuffled every time it is through.
+    """Iterate over encoded examples, those of all sources mixed, and each newly shuffled every time it is through.
 
-    An epoch of the mix has each example of a file as often as the file's weight says, on average where that is not
+    An epoch of the mix has each example of a source as often as the source's weight says, on average where that is not
     whole; with equal weights of 1 it is every example once.
 
     Args:
-      opened: the files (`open_mix`).
+      opened: the sources (`open_mix`).
       weights: one positive number for each.
       encode: turns messages into an example; its ValueErrors become UserErrors that name the place.
       seed: of the order.
@@ -165,10 +227,10 @@ def stream_mix(
       An iterator whose position `get_state` and `set_state` move between processes.
     """
     shuffled = [
-        grain.MapDataset.source(_Encoding(file, encode)).seed(seed + index).shuffle().repeat()
-        for index, file in enumerate(opened)
+        grain.MapDataset.source(_Encoding(source, encode)).seed(seed + index).shuffle().repeat()
+        for index, source in enumerate(opened)
     ]
-    shares = [weight * len(file) for weight, file in zip(weights, opened, strict=True)]
+    shares = [weight * len(source) for weight, source in zip(weights, opened, strict=True)]
     mixed = grain.MapDataset.mix(shuffled, weights=shares)
     if epochs:
         mixed = mixed[: round(epochs * sum(shares))]

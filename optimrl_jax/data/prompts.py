@@ -9,6 +9,7 @@ import numpy as np
 
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.data.answers import program_of
+from optimrl_jax.data.chat import Message
 from optimrl_jax.jobs.user_code import load_function
 from optimrl_jax.settings import DataSettings
 
@@ -31,15 +32,33 @@ def encode_prompt(tokenizer: tokenizer_lib.Tokenizer, statement: str, data: Data
     Returns:
       int32`[p]` token ids.
     """
+    messages = question(statement, data, is_chat=tokenizer.template is not None)
+    if tokenizer.template:
+        return tokenizer.encode(tokenizer.template.render(messages, asks=True))
+    return np.append(tokenizer.encode(messages[-1]["content"]), np.int32(tokenizer.program))
+
+
+def question(statement: str, data: DataSettings | None = None, *, is_chat: bool) -> list[Message]:
+    """Return what is said to a policy before its program, as messages; a model without a template reads the last alone.
+
+    Args:
+      statement: text of the problem; space around it is dropped.
+      data: instruction, system message and prompt function, where there are any.
+      is_chat: the policy has a chat template.
+    """
     text = statement.strip()
     if data and data.prompt_function:
         text = load_function(data.prompt_function, "data.prompt_function")(text)
-    elif data and data.instruction and tokenizer.template:
+    elif data and data.instruction and is_chat:
         text = data.instruction.replace("{statement}", text)
-    if tokenizer.template:
-        system = [{"role": "system", "content": data.system}] if data and data.system else []
-        return tokenizer.encode(tokenizer.template.render([*system, {"role": "user", "content": text}], asks=True))
-    return np.append(tokenizer.encode(text), np.int32(tokenizer.program))
+    system = [{"role": "system", "content": data.system}] if data and data.system and is_chat else []
+    return [*system, {"role": "user", "content": text}]
+
+
+def answer(program: str, *, is_chat: bool) -> str:
+    """Return the words of the completion that is this program: a chat model puts it into a code fence."""
+    text = program.strip("\n") + "\n"
+    return f"```python\n{text}```" if is_chat else text
 
 
 def encode_completion(tokenizer: tokenizer_lib.Tokenizer, program: str) -> np.ndarray:
@@ -52,9 +71,8 @@ def encode_completion(tokenizer: tokenizer_lib.Tokenizer, program: str) -> np.nd
     Returns:
       int32`[t]` token ids.
     """
-    text = program.strip("\n") + "\n"
-    fenced = f"```python\n{text}```" if tokenizer.template else text
-    return np.append(tokenizer.encode(fenced), np.int32(tokenizer.end))
+    text = answer(program, is_chat=tokenizer.template is not None)
+    return np.append(tokenizer.encode(text), np.int32(tokenizer.end))
 
 
 def sampled_program(

@@ -28,8 +28,8 @@ class SftSettings:
     )
     mix: tuple[tuple[str, float], ...] = setting(
         (),
-        "(JSONL or Parquet file of `messages`, weight) of each source, whose examples come `weight` times in an epoch; "
-        "empty: the programs of the dataset",
+        "(JSONL or Parquet file of `messages`, or DATASET:SPLIT for the programs of a dataset; weight) of each source, "
+        "whose examples come `weight` times in an epoch; empty: the programs of data.directory",
     )
     tokenizer: str = setting("", "directory of the tokenizer files of a model; empty: one is trained here")
     learning_rate: float = setting(2e-3, "peak of the schedule", POSITIVE)

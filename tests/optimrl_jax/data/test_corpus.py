@@ -1,13 +1,19 @@
-"""What an SFT job learns from: the tokenizer that goes with a mix, and settings that contradict each other."""
+"""What an SFT job learns from: prompts as they are sampled from, mixes, and settings that contradict each other."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 
-from optimrl_jax.data import tokenizer
+from optimrl_jax.data import dataset, prompts, tokenizer
 from optimrl_jax.data.corpus import corpus_of_dataset, corpus_of_mix, sft_microbatches
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.errors import SettingsError, UserError
 from optimrl_jax.settings import Settings
+from tests.optimrl_jax import records
 from tests.optimrl_jax.data import conversations
+
+ASKED = {"directory": "here", "instruction": "Be fast.\n{statement}", "system": "Answer in Python."}
 
 
 def chosen(tmp_path, *, vocabulary=320, **sft):
@@ -37,6 +43,35 @@ def test_without_one_a_tokenizer_is_trained_and_only_the_answer_counts(tmp_path)
     example = next(found.stream).examples[0]
     assert own.decode(example.tokens[example.weight == 0]) == "Read n."
     assert example.tokens[-1] == own.end
+
+
+@pytest.fixture(name="problem")
+def _problem(tmp_path, monkeypatch):
+    """A dataset of one problem with one program, in the directory `here`."""
+    record = records.record()
+    record = dataclasses.replace(record, reference_program=("print(1)",), reference_id=("first",))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dataset, "load_records", lambda directory, split, field="": [record])
+    return record
+
+
+@pytest.mark.parametrize("is_chat", [False, True])
+@pytest.mark.parametrize("mix", [[], [["here", 1.0]], [["here:rl_test", 1.0]]])
+def test_a_program_is_learned_behind_the_prompt_that_is_sampled_from(tmp_path, problem, mix, is_chat):
+    given = str(conversations.tokenizer_files(tmp_path / "model")) if is_chat else ""
+    data = ASKED | {"prompt_tokens": 256, "completion_tokens": 64, "row_tokens": 512}
+    sft = {"mix": mix, "batch": 1, "tokenizer": given}
+    settings = freeze(Settings, {"model": {"vocabulary": 320}, "data": data, "sft": sft})
+    found = (corpus_of_mix if mix else corpus_of_dataset)(tmp_path, settings)
+    (example,) = found.encode(next(found.stream)).examples
+    own = tokenizer.load_tokenizer(tmp_path)
+    asked = prompts.encode_prompt(own, problem.statement, settings.data)
+    assert ("Be fast." in own.decode(asked)) == is_chat
+    np.testing.assert_array_equal(example.tokens[: len(asked)], asked)
+    answered = prompts.encode_completion(own, "print(1)")
+    np.testing.assert_array_equal(example.tokens[example.weight == 1], answered)
+    np.testing.assert_array_equal(example.tokens[len(asked) :][: len(answered)], answered)
 
 
 def test_an_example_that_the_template_refuses_is_named(tmp_path):

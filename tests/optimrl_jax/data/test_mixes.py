@@ -8,7 +8,10 @@ import pytest
 
 from optimrl_jax.data import chat, mixes
 from optimrl_jax.jobs.errors import SettingsError, UserError
+from optimrl_jax.settings import DataSettings
 from tests.optimrl_jax.data import conversations
+
+DATA = DataSettings()
 
 
 def counted(messages):
@@ -22,7 +25,7 @@ def talk(number, length=1):
 
 
 def steps(paths, weights=(1.0, 3.0), *, batch=4, batch_tokens=0, longest=100, part=(0, 1), epochs=0):
-    opened = mixes.open_mix(list(zip(map(str, paths), weights, strict=False)))
+    opened = mixes.open_mix(list(zip(map(str, paths), weights, strict=False)), DATA, is_chat=False)
     examples = mixes.stream_mix(opened, weights[: len(opened)], encode=counted, seed=0, part=part, epochs=epochs)
     return mixes.ExampleSteps(examples, batch=batch, batch_tokens=batch_tokens, longest=longest)
 
@@ -126,9 +129,9 @@ def test_files_that_cannot_serve_are_refused(tmp_path):
         ("empty.jsonl", 1.0, UserError, "at least one example"),
         ("no.parquet", 1.0, UserError, "expected a Parquet file"),
         ("text.parquet", 1.0, UserError, "expected a column messages"),
-        ("a.csv", 1.0, SettingsError, "ends with .jsonl or .parquet"),
+        ("a.csv", 1.0, SettingsError, "ends with .jsonl or .parquet, or DATASET:SPLIT"),
         ("empty.jsonl", 0.0, SettingsError, "a positive weight"),
     ]
     for name, weight, kind, message in wrong:
         with pytest.raises(kind, match=message):
-            mixes.open_mix([(str(tmp_path / name), weight)])
+            mixes.open_mix([(str(tmp_path / name), weight)], DATA, is_chat=False)
