@@ -1,6 +1,7 @@
 """What a learner accepts from actors elsewhere: groups of this very run, and actors of this very job.
 
-Pure. Anything that does not fit raises MessageError; nothing is trusted because it arrived.
+Pure, but that files of the user's own functions are read. Anything that does not fit raises MessageError; nothing is
+trusted because it arrived.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from optimrl_jax.data.dataset import ProblemRecord
+from optimrl_jax.data.prompts import text_facts
 from optimrl_jax.data.tokenizer import Tokenizer
 from optimrl_jax.distributed.codec import MessageError
 from optimrl_jax.jobs.checked_fields import thaw
@@ -17,19 +19,7 @@ from optimrl_jax.rollout import groups as groups_lib
 from optimrl_jax.settings import Settings
 
 # Of these sections only some fields shape a rollout.
-ROLLOUT_FIELDS = {
-    "data": (
-        "prompt_tokens",
-        "completion_tokens",
-        "stop",
-        "system",
-        "instruction",
-        "prompt_function",
-        "answer_function",
-    ),
-    "grpo": ("rollouts", "temperature"),
-    "compute": ("dtype",),
-}
+ROLLOUT_FIELDS = {"grpo": ("rollouts", "temperature"), "compute": ("dtype",)}
 # Where programs run, which may differ from host to host.
 SANDBOX_PLACE = ("address", "workers", "store", "reuse")
 
@@ -80,6 +70,7 @@ def job_id(settings: Settings, records: Sequence[ProblemRecord], tokenizer: Toke
     shared = {name: values[name] for name in ("seed", "environment", "reward", "noise")}
     for section, names in ROLLOUT_FIELDS.items():
         shared[section] = {name: values[section][name] for name in names}
+    shared["data"] = text_facts(settings.data)
     shared["sandbox"] = {name: value for name, value in values["sandbox"].items() if name not in SANDBOX_PLACE}
     digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode())
     digest.update(tokenizer.model.to_str().encode())

@@ -10,11 +10,21 @@ import numpy as np
 from optimrl_jax.data import tokenizer as tokenizer_lib
 from optimrl_jax.data.answers import program_of
 from optimrl_jax.data.chat import Message
-from optimrl_jax.jobs.user_code import load_function
+from optimrl_jax.jobs.user_code import function_identity, load_function
 from optimrl_jax.settings import DataSettings
 
 # Tokens at the end of a prompt that say whether its template has opened the reasoning.
 PROMPT_END = 32
+
+
+def text_facts(data: DataSettings) -> dict[str, object]:
+    """Collect what decides the text of prompts and programs, as plain data: another value means other rollouts.
+
+    Functions of the user count with the content of their file.
+    """
+    facts = {name: getattr(data, name) for name in ("prompt_tokens", "completion_tokens", "system", "instruction")}
+    functions = {name: function_identity(getattr(data, name)) for name in ("prompt_function", "answer_function")}
+    return facts | functions | {"stop": list(data.stop)}
 
 
 def encode_prompt(tokenizer: tokenizer_lib.Tokenizer, statement: str, data: DataSettings | None = None) -> np.ndarray:

@@ -18,6 +18,7 @@ import numpy as np
 from optimrl_jax import arrays
 from optimrl_jax.data.dataset import ProblemRecord
 from optimrl_jax.evaluation import policies, records, timing_pass
+from optimrl_jax.jobs import files
 from optimrl_jax.jobs.progress import JobProgress
 from optimrl_jax.rollout import execution
 from optimrl_jax.rollout.actor import SampledProgram
@@ -97,7 +98,7 @@ def collect_records(
     current = timing_pass.enter_pass(output, key)
     with connect(current.store if settings.sandbox.reuse == "always" else "") as client:
         executor = execution.Executor(client, settings.sandbox)
-        samples = _time_all(executor, problems, _programs(settings, problems, sources), seed=settings.seed)
+        samples = _time_all(executor, problems, _programs(settings, problems, sources, current), seed=settings.seed)
     facts = {
         "key": key,
         "question": {name: _hash(value) for name, value in question.items()},
@@ -125,15 +126,28 @@ def _hash(value: object) -> str:
 
 
 def _programs(
-    settings: Settings, problems: Sequence[ProblemRecord], sources: Mapping[str, PolicySource]
+    settings: Settings,
+    problems: Sequence[ProblemRecord],
+    sources: Mapping[str, PolicySource],
+    current: timing_pass.TimingPass,
 ) -> dict[str, list[list[SampledProgram]]]:
-    """Gather the programs to time, by policy and problem: n samples of each policy, and the references themselves."""
+    """Gather the programs to time, by policy and problem: n samples of each policy, and the references themselves.
+
+    What a policy sampled is kept with the pass, so that one that was killed samples only where it was not yet done.
+    """
     programs = {
         records.REFERENCES: [[SampledProgram(text) for text in problem.reference_program] for problem in problems]
     }
+    n = settings.evaluation.samples
     for name, source in sources.items():
-        _LOG.info("%s: sampling %d programs for each of %d problems", name, settings.evaluation.samples, len(problems))
-        programs[name] = source.sample()
+        kept = current.samples(name)
+        if kept.exists():
+            _LOG.info("%s: %d programs for each of %d problems were sampled before", name, n, len(problems))
+        else:
+            _LOG.info("%s: sampling %d programs for each of %d problems", name, n, len(problems))
+            files.write_json(kept, {"programs": source.sample()})
+        stored = json.loads(kept.read_text())["programs"]
+        programs[name] = [[SampledProgram(*row) for row in rows] for rows in stored]
     return programs
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from optimrl_jax.data.answers import program_of
 from optimrl_jax.data.dataset import ProblemRecord
+from optimrl_jax.data.prompts import text_facts
 from optimrl_jax.evaluation import records
 from optimrl_jax.evaluation.endpoint import PolicyEndpoint, Question
 from optimrl_jax.jobs.checked_fields import thaw
@@ -151,8 +152,7 @@ def measurement_facts(settings: Settings) -> dict[str, typing.Any]:
         "samples": settings.evaluation.samples,
         "seed": settings.seed,
         "temperature": settings.grpo.temperature,
-        "completion_tokens": settings.data.completion_tokens,
-        "stop": settings.data.stop,
+        "text": text_facts(settings.data),
         "sandbox": thaw(settings.sandbox),
     }
 

@@ -1,9 +1,9 @@
 """Edge: gives every timing pass an identity, so that seconds of two passes never stand beside each other.
 
 A pass is one stretch of executions that are compared with one another: all policies and references of an evaluation, or
-all programs of a judging job, shuffled together (sec. 5, "Replayed evaluation"). Its answers lie in a store of its own.
-A pass that was killed goes on where it was; a finished one leaves no store behind, and the next one times everything
-anew, because the service may be in another state by then (App. C.11, "Lessons learned").
+all programs of a judging job, shuffled together (sec. 5, "Replayed evaluation"). Its answers lie in a store of its own,
+sampled programs beside it. A pass that was killed goes on where it was; a finished one leaves nothing of this behind,
+and the next one times everything anew: the service may be in another state by then (App. C.11, "Lessons learned").
 """
 
 import dataclasses
@@ -40,6 +40,10 @@ class TimingPass:
         """Path of the file that keeps the answers of this pass."""
         return str(self.directory / f"pass-{self.id}.sqlite")
 
+    def samples(self, policy: str) -> pathlib.Path:
+        """Return the path of the file that keeps what a policy sampled for this pass."""
+        return self.directory / f"pass-{self.id}-{policy}.json"
+
 
 def enter_pass(directory: pathlib.Path, question: str) -> TimingPass:
     """Resume the unfinished pass of this question, or begin a new one.
@@ -64,8 +68,8 @@ def enter_pass(directory: pathlib.Path, question: str) -> TimingPass:
 
 
 def finish_pass(timing_pass: TimingPass) -> None:
-    """Remove the store of a pass whose results are written."""
-    for path in timing_pass.directory.glob(f"pass-{timing_pass.id}.sqlite*"):
+    """Remove what a pass kept, once its results are written."""
+    for path in timing_pass.directory.glob(f"pass-{timing_pass.id}[.-]*"):
         path.unlink()
     (timing_pass.directory / FILE).unlink(missing_ok=True)
 

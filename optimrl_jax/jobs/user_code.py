@@ -4,6 +4,7 @@ A job reads the file once. It is the user's code and runs with the rights of the
 """
 
 import functools
+import hashlib
 import importlib
 import importlib.util
 import pathlib
@@ -17,6 +18,18 @@ from optimrl_jax.jobs.errors import UserError
 def names_function(text: str) -> bool:
     """Tell whether a setting names a function of the user instead of one of ours."""
     return ":" in text
+
+
+def function_identity(text: str) -> str:
+    """Return what tells a function from another: the text that names it, with the hash of the file where that is one.
+
+    Args:
+      text: `FILE.py:FUNCTION` or `package.module:FUNCTION`; empty where there is none.
+    """
+    path = pathlib.Path(text.rpartition(":")[0])
+    if path.suffix != ".py" or not path.is_file():
+        return text
+    return f"{text}@{hashlib.sha256(path.read_bytes()).hexdigest()}"
 
 
 @functools.cache

@@ -23,7 +23,7 @@ PROBLEMS = [record(), dataclasses.replace(record(name="triple"), test_output=("3
 def evaluated(tmp_path, monkeypatch):
     """Collects records of a policy whose programs are given, on a service of a given speed."""
 
-    def evaluate(*, seconds, programs=("a", "b"), problems=PROBLEMS, dies_after=None, step=1):
+    def evaluate(*, seconds, programs=("a", "b"), problems=PROBLEMS, dies_after=None, step=1, settings=SETTINGS):
         service = StandInService(seconds, dies_after=dies_after)
         sampled = [[SampledProgram(text, 3) for text in programs] for _ in problems]
         monkeypatch.setattr(policies, "sample_programs", lambda *_, **__: sampled)
@@ -32,7 +32,7 @@ def evaluated(tmp_path, monkeypatch):
         monkeypatch.setattr(
             execution, "connect_sandbox", lambda _, pass_store="": service.client(pass_store=pass_store)
         )
-        return collect.collect_evaluation(SETTINGS, problems, tmp_path), service
+        return collect.collect_evaluation(settings, problems, tmp_path), service
 
     return evaluate
 
@@ -65,17 +65,36 @@ def test_a_rebuilt_dataset_under_the_same_ids_is_a_new_evaluation_and_the_log_sa
     assert "(dataset changed): timing everything anew" in caplog.text
 
 
+@pytest.mark.parametrize("field", ["system", "instruction", "prompt_function", "answer_function"])
+def test_another_prompt_or_answer_is_another_question(evaluated, tmp_path, field):
+    own = tmp_path / "own.py"
+    own.write_text("def read(text): return text\n")
+    value = f"{own}:read" if field.endswith("function") else "Be fast: {statement}"
+    settings = dataclasses.replace(SETTINGS, data=dataclasses.replace(SETTINGS.data, **{field: value}))
+    evaluated(seconds=0.125)
+    assert seconds_of(evaluated(seconds=0.25, settings=settings)[0]) == {0.25}
+    assert seconds_of(evaluated(seconds=0.5, settings=settings)[0]) == {0.25}
+    own.write_text("def read(text): return text.strip()\n")
+    again = evaluated(seconds=0.5, settings=settings)[0]
+    assert seconds_of(again) == ({0.5} if field.endswith("function") else {0.25})
+
+
 def test_a_killed_pass_goes_on_and_leaves_no_store_behind(evaluated, tmp_path):
     with pytest.raises(Killed):
         evaluated(seconds=0.125, dies_after=5)
     left = timing_pass.enter_pass(tmp_path, "another question")
-    assert not list(tmp_path.glob("pass-*.sqlite"))
+    assert not list(tmp_path.glob("pass-*"))
     timing_pass.finish_pass(left)
     with pytest.raises(Killed):
         evaluated(seconds=0.125, dies_after=5)
-    found, service = evaluated(seconds=0.125)
+    # Sampled a second time, the policy would say something else.
+    found, service = evaluated(seconds=0.125, programs=("c", "d"))
     assert service.executed == 12 - 5
     assert len(found.samples) == 12
+    assert {(sample.program, sample.tokens) for sample in found.samples if sample.policy == "one"} == {
+        ("a", 3),
+        ("b", 3),
+    }
     assert sorted(path.name for path in tmp_path.iterdir()) == [records.PROBLEMS, records.RECORDS]
 
 
