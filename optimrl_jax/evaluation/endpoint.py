@@ -1,13 +1,15 @@
 """Edge: asks an OpenAI-compatible server for completions, patiently, and keeps every answer.
 
 Used where a policy to evaluate, or the model that compares two programs, lives behind a server. An answer is stored as
-soon as it comes, under the hash of its question, so that a job that was killed asks only for what is missing.
+soon as it comes, under the hash of its question and of whom it was put to, so that a job that was killed asks only for
+what is missing. Weights that change behind one name cannot be seen from here: the log says how much was stored before.
 """
 
 import concurrent.futures
 import dataclasses
 import hashlib
 import json
+import logging
 import pathlib
 import threading
 import time
@@ -17,6 +19,7 @@ import httpx
 
 from optimrl_jax.jobs.errors import UserError
 
+_LOG = logging.getLogger(__name__)
 RETRIED = {408, 409, 425, 429, 500, 502, 503, 504}
 LONGEST_PAUSE_S = 60.0
 
@@ -30,17 +33,14 @@ class Question:
       number: tells questions of equal text apart.
       temperature: of sampling.
       tokens: length of the answer, at most.
+      seed: of the job; another one asks for other answers.
     """
 
     text: str
     number: int = 0
     temperature: float = 1.0
     tokens: int = 4096
-
-    @property
-    def sha256(self) -> str:
-        """Hash under which its answer is kept."""
-        return hashlib.sha256(json.dumps(dataclasses.astuple(self)).encode()).hexdigest()
+    seed: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +63,11 @@ class AnswerStore:
 
     Args:
       path: of the file, made with the first answer.
+      asked: who answers; the answers of another one are none.
     """
 
-    def __init__(self, path: pathlib.Path) -> None:
-        self._path, self._lock = path, threading.Lock()
+    def __init__(self, path: pathlib.Path, *, asked: str) -> None:
+        self._path, self._asked, self._lock = path, asked, threading.Lock()
         self._answers: dict[str, Answer] = {}
         whole = []
         for line in path.read_text().splitlines() if path.exists() else ():
@@ -81,14 +82,18 @@ class AnswerStore:
 
     def get(self, question: Question) -> Answer | None:
         """Look up the answer to exactly this question; None where there is none yet."""
-        return self._answers.get(question.sha256)
+        return self._answers.get(self._key(question))
 
     def put(self, question: Question, answer: Answer) -> None:
         """Write an answer to disk, then make it available; safe to call from several threads."""
-        line = json.dumps({"question": question.sha256, "answer": dataclasses.asdict(answer)})
+        key = self._key(question)
+        line = json.dumps({"question": key, "answer": dataclasses.asdict(answer)})
         with self._lock, self._path.open("a") as file:
             file.write(f"{line}\n")
-            self._answers[question.sha256] = answer
+            self._answers[key] = answer
+
+    def _key(self, question: Question) -> str:
+        return hashlib.sha256(json.dumps([self._asked, *dataclasses.astuple(question)]).encode()).hexdigest()
 
 
 class PolicyEndpoint:
@@ -120,7 +125,7 @@ class PolicyEndpoint:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=timeout_s)
         self._model, self._requests, self._attempts, self._sleep = model, requests, attempts, sleep
-        self._store = AnswerStore(store)
+        self._path, self._store = store, AnswerStore(store, asked=f"{url.rstrip('/')}#{model}")
 
     def ask(
         self, questions: Sequence[Question], *, on_answer: Callable[[int], None] = lambda done: None
@@ -135,6 +140,8 @@ class PolicyEndpoint:
           UserError: where the server refuses a question or fails at every attempt.
         """
         done = [0]
+        if stored := sum(self._store.get(question) is not None for question in questions):
+            _LOG.info("%d of %d answers were given before: %s", stored, len(questions), self._path)
 
         def answer(question: Question) -> Answer:
             found = self._store.get(question)

@@ -108,7 +108,7 @@ def _from_server(
     endpoint = PolicyEndpoint(url, model or "policy", store=answers, key=os.environ.get(KEY_VARIABLE, ""))
     n = settings.evaluation.samples
     questions = [
-        Question(statement, number, settings.grpo.temperature, settings.data.completion_tokens)
+        Question(statement, number, settings.grpo.temperature, settings.data.completion_tokens, settings.seed)
         for statement in statements
         for number in range(n)
     ]
@@ -153,6 +153,7 @@ def measurement_facts(settings: Settings) -> dict[str, typing.Any]:
         "seed": settings.seed,
         "temperature": settings.grpo.temperature,
         "text": text_facts(settings.data),
+        "dtype": settings.compute.dtype,
         "sandbox": thaw(settings.sandbox),
     }
 

@@ -1,5 +1,8 @@
 """A server that limits its rate, fails and dies in the middle is asked until everything is answered, and not twice."""
 
+import contextlib
+import logging
+
 import pytest
 
 from optimrl_jax.evaluation.endpoint import Answer, PolicyEndpoint, Question
@@ -25,6 +28,21 @@ def test_answers_come_in_order_with_their_length_and_are_not_asked_for_again(tmp
         assert again.ask([Question("b"), Question("c")])[0] == found[1]
         endpoint.close(), again.close()
     assert sorted(asked) == ["a", "a", "b", "c"]
+
+
+def test_an_answer_of_another_model_server_or_seed_is_none(tmp_path, caplog):
+    with scripted(lambda body: completion(body["model"])) as url, scripted(lambda _: completion("other")) as other:
+
+        def said(url, model, seed=0):
+            endpoint = PolicyEndpoint(url, model, store=tmp_path / "a")
+            with contextlib.closing(endpoint):
+                return endpoint.ask([Question("a", seed=seed)])[0].text
+
+        assert [said(url, "m"), said(url, "n"), said(other, "m")] == ["m", "n", "other"]
+        with caplog.at_level(logging.INFO):
+            assert [said(url, "m", seed=1), said(f"{url}/", "m")] == ["m", "m"]
+    assert len((tmp_path / "a").read_text().splitlines()) == 4
+    assert f"1 of 1 answers were given before: {tmp_path / 'a'}" in caplog.text
 
 
 def test_limits_of_rate_and_failures_are_waited_out(tmp_path):
