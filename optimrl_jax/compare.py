@@ -93,7 +93,9 @@ def classify(
         for pair, row in zip(pairs, orders, strict=True)
         for number, is_swapped in enumerate(row)
     ]
-    endpoint = PolicyEndpoint(url, model or "judge", store=answers, key=os.environ.get(KEY_VARIABLE, ""))
+    name = model or "judge"
+    # A judge that moved to another address is the same judge, whose answers are paid for.
+    endpoint = PolicyEndpoint(url, name, store=answers, asked=name, key=os.environ.get(KEY_VARIABLE, ""))
     try:
         with JobProgress("answers", len(questions)) as progress:
             texts = [answer.text for answer in endpoint.ask(questions, on_answer=progress.advance_to)]

@@ -103,6 +103,7 @@ class PolicyEndpoint:
       url: base address, such as http://127.0.0.1:8080/v1.
       model: name that requests give.
       store: file of answers.
+      asked: what the model is known by among stored answers; empty: its address and name.
       key: bearer token; empty: none.
       requests: number of requests in flight at the same time.
       attempts: tries of one question, with growing pauses, before the job gives up.
@@ -116,6 +117,7 @@ class PolicyEndpoint:
         model: str,
         *,
         store: pathlib.Path,
+        asked: str = "",
         key: str = "",
         requests: int = 8,
         attempts: int = 6,
@@ -125,7 +127,7 @@ class PolicyEndpoint:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=timeout_s)
         self._model, self._requests, self._attempts, self._sleep = model, requests, attempts, sleep
-        self._path, self._store = store, AnswerStore(store, asked=f"{url.rstrip('/')}#{model}")
+        self._path, self._store = store, AnswerStore(store, asked=asked or f"{url.rstrip('/')}#{model}")
 
     def ask(
         self, questions: Sequence[Question], *, on_answer: Callable[[int], None] = lambda done: None

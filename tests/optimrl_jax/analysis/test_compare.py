@@ -59,9 +59,9 @@ def judged(tmp_path):
         right, wrong = (1, 2) if first_is_fast else (2, 1)
         return completion(verdict(wrong if asked.count(statement) == 4 else right, improves=True))
 
-    def run():
+    def run(judge="judge"):
         with scripted(answer) as url:
-            flags = [f"--records={stored}", "--policy=fast", "--against=base", f"--endpoint={url}#judge"]
+            flags = [f"--records={stored}", "--policy=fast", "--against=base", f"--endpoint={url}#{judge}"]
             assert compare.main([*flags, f"--output={tmp_path / 'out'}", "--answers=4"]) == 0
         return json.loads((tmp_path / "out" / "summary.json").read_text()), len(asked), tmp_path / "out"
 
@@ -77,7 +77,9 @@ def test_pairs_are_judged_counted_and_not_asked_for_again(judged):
     assert summary["wins_by_category"] == {"fast: IO_OPTIMIZATION": 4}
     assert summary["wins_by_difficulty"] == {"1": {"fast": 2}, "3": {"fast": 2}}
     assert {row["category"] for row in pq.read_table(output / "pairs.parquet").to_pylist()} == {"IO_OPTIMIZATION"}
+    # At another address, it is the judge whose answers are there; another judge has given none.
     assert judged()[1] == 16
+    assert judged("another")[1] == 32
 
 
 def test_a_served_policy_judges_and_what_it_babbles_is_no_vote(tmp_path):
