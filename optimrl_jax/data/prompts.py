@@ -105,11 +105,21 @@ def sampled_program(
     Returns:
       The program; empty where the completion has none.
     """
-    if data and data.answer_function:
-        text = tokenizer.decode(sampled_ids, keeps_reasoning_tags=True)
-        return load_function(data.answer_function, "data.answer_function")(text)
     prompt = tokenizer.decode(prompt_ids[-PROMPT_END:], keeps_reasoning_tags=True)
-    return program_of(tokenizer.decode(sampled_ids, keeps_reasoning_tags=True), prompt=prompt)
+    return program_in(tokenizer.decode(sampled_ids, keeps_reasoning_tags=True), data, prompt=prompt)
+
+
+def program_in(text: str, data: DataSettings | None = None, *, prompt: str = "") -> str:
+    """Extract the program from the text of a completion, as `sampled_program` does.
+
+    Args:
+      text: of the completion.
+      data: names the user's function, where there is one (`data.answer_function`).
+      prompt: its end, which may open the reasoning.
+    """
+    if data and data.answer_function:
+        return load_function(data.answer_function, "data.answer_function")(text)
+    return program_of(text, prompt=prompt)
 
 
 def stop_length(

@@ -13,6 +13,7 @@ import logging
 import pathlib
 import threading
 import time
+import typing
 from collections.abc import Callable, Sequence
 
 import httpx
@@ -22,6 +23,7 @@ from optimrl_jax.jobs.errors import UserError
 _LOG = logging.getLogger(__name__)
 RETRIED = {408, 409, 425, 429, 500, 502, 503, 504}
 LONGEST_PAUSE_S = 60.0
+Found = typing.TypeVar("Found")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Question:
       temperature: of sampling.
       tokens: length of the answer, at most.
       seed: of the job; another one asks for other answers.
+      system: what the model is told before; empty: nothing.
     """
 
     text: str
@@ -41,6 +44,7 @@ class Question:
     temperature: float = 1.0
     tokens: int = 4096
     seed: int = 0
+    system: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,25 +161,40 @@ class PolicyEndpoint:
         with concurrent.futures.ThreadPoolExecutor(self._requests) as pool:
             return list(pool.map(answer, questions))
 
+    def has_chat_template(self) -> bool:
+        """Say whether the model takes instructions: it does, unless the server's list of models says otherwise.
+
+        `python -m optimrl_jax.serve` says of a policy without a template that it reads a statement alone.
+        """
+        try:
+            listed = self._patiently("GET", "/models", lambda body: [dict(model) for model in body["data"]])
+        except UserError:
+            return True
+        return all(model.get("has_chat_template", True) for model in listed if model.get("id") == self._model)
+
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
     def _request(self, question: Question) -> Answer:
+        told = [{"role": "system", "content": question.system}] if question.system else []
         body = {
             "model": self._model,
-            "messages": [{"role": "user", "content": question.text}],
+            "messages": [*told, {"role": "user", "content": question.text}],
             "temperature": question.temperature,
             "max_tokens": question.tokens,
         }
+        return self._patiently("POST", "/chat/completions", _answer_of, body=body)
+
+    def _patiently(self, method: str, path: str, read: Callable[[dict], Found], *, body: dict | None = None) -> Found:
         reason = ""
         for attempt in range(self._attempts):
             if attempt:
                 self._sleep(min(LONGEST_PAUSE_S, 2.0**attempt / 2))
             try:
-                response = self._client.post("/chat/completions", json=body)
+                response = self._client.request(method, path, json=body)
                 if response.status_code == 200:
-                    return _answer_of(response.json())
+                    return read(response.json())
                 reason = f"status {response.status_code}: {response.text[:200]}"
                 if response.status_code not in RETRIED:
                     break

@@ -5,15 +5,15 @@ of published weights or `gguf:PACKAGE` as in `sft.init_from`, `http://host:port/
 `runs/one/evaluation#sft`: the programs that `sft` wrote in stored records, which are then timed again.
 """
 
+import dataclasses
 import json
 import os
 import pathlib
 import typing
 from collections.abc import Sequence
 
-from optimrl_jax.data.answers import program_of
+from optimrl_jax.data import prompts
 from optimrl_jax.data.dataset import ProblemRecord
-from optimrl_jax.data.prompts import text_facts
 from optimrl_jax.evaluation import records
 from optimrl_jax.evaluation.endpoint import PolicyEndpoint, Question
 from optimrl_jax.jobs.checked_fields import thaw
@@ -107,18 +107,32 @@ def _from_server(
     url, _, model = source.partition("#")
     endpoint = PolicyEndpoint(url, model or "policy", store=answers, key=os.environ.get(KEY_VARIABLE, ""))
     n = settings.evaluation.samples
-    questions = [
-        Question(statement, number, settings.grpo.temperature, settings.data.completion_tokens, settings.seed)
-        for statement in statements
-        for number in range(n)
-    ]
     try:
+        questions = _questions(statements, settings, is_chat=endpoint.has_chat_template())
         with JobProgress("answers", len(questions)) as progress:
             found = endpoint.ask(questions, on_answer=progress.advance_to)
     finally:
         endpoint.close()
-    programs = [SampledProgram(program_of(answer.text), answer.tokens, answer.is_cut) for answer in found]
+    programs = [
+        SampledProgram(prompts.program_in(answer.text, settings.data), answer.tokens, answer.is_cut) for answer in found
+    ]
     return [programs[start : start + n] for start in range(0, len(programs), n)]
+
+
+def _questions(statements: Sequence[str], settings: Settings, *, is_chat: bool) -> list[Question]:
+    """Word what a server is asked as rollouts are asked, `evaluation.samples` times for each statement."""
+    asked = []
+    for statement in statements:
+        *told, user = prompts.question(statement, settings.data, is_chat=is_chat)
+        question = Question(
+            user["content"],
+            temperature=settings.grpo.temperature,
+            tokens=settings.data.completion_tokens,
+            seed=settings.seed,
+            system=told[0]["content"] if told else "",
+        )
+        asked += [dataclasses.replace(question, number=number) for number in range(settings.evaluation.samples)]
+    return asked
 
 
 def _stored_source(source: str) -> tuple[pathlib.Path, str] | None:
@@ -152,7 +166,7 @@ def measurement_facts(settings: Settings) -> dict[str, typing.Any]:
         "samples": settings.evaluation.samples,
         "seed": settings.seed,
         "temperature": settings.grpo.temperature,
-        "text": text_facts(settings.data),
+        "text": prompts.text_facts(settings.data),
         "dtype": settings.compute.dtype,
         "sandbox": thaw(settings.sandbox),
     }

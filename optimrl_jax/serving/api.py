@@ -36,7 +36,9 @@ def create_policy_app(
     """
     app = fastapi.FastAPI(title="Policy", version="1")
     app.exception_handler(fastapi.exceptions.RequestValidationError)(_malformed)
-    started = int(time.time())
+    card = {"id": name, "object": "model", "created": int(time.time()), "owned_by": "local"}
+    # Tells `evaluate` whether the policy takes instructions, or reads statements alone.
+    card["has_chat_template"] = engine.tokenizer.template is not None
 
     @app.middleware("http")
     async def require_key(request: fastapi.Request, call: Callable) -> fastapi.Response:
@@ -47,11 +49,11 @@ def create_policy_app(
 
     @app.get("/v1/models")
     def models() -> dict:
-        return {"object": "list", "data": [_model(name, started)]}
+        return {"object": "list", "data": [card]}
 
     @app.get("/v1/models/{model}")
     def model_of_name(model: str) -> fastapi.Response:
-        return responses.JSONResponse(_model(name, started)) if model == name else _unknown_model(model, name)
+        return responses.JSONResponse(card) if model == name else _unknown_model(model, name)
 
     @app.post("/v1/chat/completions")
     def chat_completions(request: ChatRequest) -> fastapi.Response:
@@ -169,10 +171,6 @@ def _interleave_pieces(streams: Sequence[Iterator[Piece]]) -> Iterator[tuple[Pie
 
 def _event(body: dict) -> str:
     return f"data: {json.dumps(body)}\n\n"
-
-
-def _model(name: str, created: int) -> dict:
-    return {"id": name, "object": "model", "created": created, "owned_by": "local"}
 
 
 def _unknown_model(model: str, name: str) -> responses.JSONResponse:

@@ -7,13 +7,22 @@ import threading
 
 
 @contextlib.contextmanager
-def scripted(answer):
-    """An OpenAI-compatible server of the loopback; `answer(body)` returns (status, headers, object)."""
+def scripted(answer, *, models=None):
+    """An OpenAI-compatible server of the loopback; `answer(body)` returns (status, headers, object).
+
+    It lists `models`, where there are any; without them it knows no other path, like many servers.
+    """
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            status, headers, value = answer(body)
+            self._send(*answer(body))
+
+        def do_GET(self):
+            is_known = models is not None and self.path == "/v1/models"
+            self._send(*((200, {}, {"data": models}) if is_known else (404, {}, {})))
+
+        def _send(self, status, headers, value):
             self.send_response(status)
             for name, text in headers.items():
                 self.send_header(name, text)

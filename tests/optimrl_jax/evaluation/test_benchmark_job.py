@@ -33,7 +33,9 @@ def write_benchmark(path):
 
 def answer(body):
     """`quick` solves all problems, `slow` takes its time and fails the hard ones."""
-    factor = int(body["messages"][0]["content"].split()[1])
+    asked = body["messages"][-1]["content"]
+    assert "Python 3 program" in asked
+    factor = int(asked.partition("Print ")[2].split()[0])
     if body["model"] == "slow":
         factor += factor % 3 == 2
         return completion(f"```python\n{SLOW}print({factor} * int(input()))\n```")

@@ -11,8 +11,9 @@ from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.jobs.command_line import Job
 from optimrl_jax.jobs.errors import UserError
 from optimrl_jax.model.pretrained.transformers_files import save_for_transformers
-from optimrl_jax.rollout.actor import Sampler
+from optimrl_jax.rollout.actor import SampledProgram, Sampler
 from optimrl_jax.settings import Settings
+from tests.optimrl_jax.evaluation.endpoint import completion, scripted
 from tests.optimrl_jax.grpo.stored import POLICY, RECORDS
 
 SAMPLES = 2
@@ -51,6 +52,31 @@ def test_published_weights_are_served(weights, tmp_path, monkeypatch):
     monkeypatch.setattr(uvicorn.Server, "run", ask)
     serve.main(Job(freeze(Settings, {**VALUES, "serve": {**VALUES["serve"], "weights": str(weights)}}), tmp_path))
     assert answers[0]["usage"]["completion_tokens"] == 1
+
+
+@pytest.mark.parametrize(
+    ("models", "asked"),
+    [
+        (None, ["Use Python.", "Be fast: {}"]),
+        ([{"id": "m"}, {"id": "n", "has_chat_template": False}], ["Use Python.", "Be fast: {}"]),
+        ([{"id": "m", "has_chat_template": False}], ["{}"]),
+    ],
+)
+def test_a_server_is_asked_as_rollouts_are_and_its_answers_are_read_as_theirs(tmp_path, models, asked):
+    own = tmp_path / "own.py"
+    own.write_text("def read(text): return text.partition('ANSWER:')[2]\n")
+    data = {"system": "Use Python.", "instruction": "Be fast: {statement}", "answer_function": f"{own}:read"}
+    settings = freeze(Settings, {"data": data, "evaluation": {"samples": SAMPLES, "ks": (1,)}})
+    heard = []
+
+    def answer(body):
+        heard.append([message["content"] for message in body["messages"]])
+        return completion("```python\nno\n``` ANSWER:yes")
+
+    with scripted(answer, models=models) as url:
+        found = policies.sample_programs(f"{url}#m", RECORDS[:1], settings, answers=tmp_path / "answers")
+    assert found == [[SampledProgram("yes", 5)] * SAMPLES]
+    assert heard == [[text.format(RECORDS[0].statement) for text in asked]] * SAMPLES
 
 
 def test_more_tries_than_samples_are_refused_before_anything_is_sampled():

@@ -239,6 +239,8 @@ def test_roles_go_through_the_template_of_a_chat_model():
                     ROOMY, rows=1)  # fmt: skip
     messages = [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}]
     assert POLICY.tokenizer.decode(engine.encode_messages(messages)) == "<system>a<user>b"
+    card = fastapi.testclient.TestClient(api.create_policy_app(engine, name="tiny")).get("/v1/models/tiny").json()
+    assert card["has_chat_template"]
     engine.close()
 
 
@@ -246,7 +248,8 @@ def test_a_service_with_a_key_answers_nobody_without_it(engine):
     client = fastapi.testclient.TestClient(api.create_policy_app(engine, name="tiny", key="secret"))
     assert client.get("/v1/models").status_code == 401
     assert client.get("/v1/models", headers={"Authorization": "Bearer other"}).status_code == 401
-    assert client.get("/v1/models", headers={"Authorization": "Bearer secret"}).json()["data"][0]["id"] == "tiny"
+    (card,) = client.get("/v1/models", headers={"Authorization": "Bearer secret"}).json()["data"]
+    assert (card["id"], card["has_chat_template"]) == ("tiny", False)
 
 
 @pytest.mark.parametrize(
