@@ -109,13 +109,13 @@ def sampled_program(
     return program_in(tokenizer.decode(sampled_ids, keeps_reasoning_tags=True), data, prompt=prompt)
 
 
-def program_in(text: str, data: DataSettings | None = None, *, prompt: str = "") -> str:
+def program_in(text: str, data: DataSettings | None = None, *, prompt: str | None = None) -> str:
     """Extract the program from the text of a completion, as `sampled_program` does.
 
     Args:
       text: of the completion.
       data: names the user's function, where there is one (`data.answer_function`).
-      prompt: its end, which may open the reasoning.
+      prompt: what stood before it, whose end may open the reasoning; None where nobody knows.
     """
     if data and data.answer_function:
         return load_function(data.answer_function, "data.answer_function")(text)

@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Float
 
 from optimrl_jax import environment
-from optimrl_jax.data import answers, dataset
+from optimrl_jax.data import dataset
+from optimrl_jax.data.prompts import program_in
 from optimrl_jax.jobs.checked_fields import freeze
 from optimrl_jax.rollout import execution, rewarder
 from optimrl_jax.settings import Settings
@@ -71,7 +72,7 @@ class SpeedReward:
 
     Args:
       records: the problems.
-      settings: environment, reward and sandbox.
+      settings: environment, reward, sandbox, and `data.answer_function`.
       problem_column: column of the trainer's dataset that holds the id of the problem.
       fault_reward: what verl and Tunix get for a program that the sandbox lost.
 
@@ -99,6 +100,7 @@ class SpeedReward:
         self._places = {record.id: place for place, record in enumerate(records)}
         self._column = problem_column
         self._fault_reward = fault_reward
+        self._data = settings.data
         self._rewarder = rewarder.Rewarder(self._records, settings)
         self._open = contextlib.ExitStack()
         client = self._open.enter_context(execution.connect_sandbox(settings.sandbox))
@@ -111,7 +113,7 @@ class SpeedReward:
         """Reward a batch as TRL's GRPOTrainer asks: with one list for each column of its dataset.
 
         Args:
-          prompts: ignored; the problem is known by its id.
+          prompts: `[r]` texts, which may open the reasoning; messages are ignored. The problem is known by its id.
           completions: `[r]` texts, or lists of messages where the dataset is conversational.
           **columns: `[r]` values of the trainer's dataset, the problem's id among them.
 
@@ -123,7 +125,7 @@ class SpeedReward:
         """
         if self._column not in columns:
             raise ValueError(f"columns = {sorted(columns)}: expected {self._column!r} among the dataset's columns")
-        return self.rewards_of([id_text(problem) for problem in columns[self._column]], completions)
+        return self.rewards_of([id_text(problem) for problem in columns[self._column]], completions, prompts=prompts)
 
     def compute_score(
         self,
@@ -154,7 +156,7 @@ class SpeedReward:
         """Reward a batch as Tunix's GRPO learner asks.
 
         Args:
-          prompts: ignored; the problem is known by its id.
+          prompts: `[r]` texts, which may open the reasoning; the problem is known by its id.
           completions: `[r]` texts.
           **columns: `[r]` values of the trainer's dataset, the problem's id among them.
 
@@ -163,12 +165,19 @@ class SpeedReward:
         """
         return np.array(self._without_gaps(self(prompts, completions, **columns)), np.float32)
 
-    def rewards_of(self, problems: Sequence[str], completions: Sequence[Completion]) -> list[float | None]:
+    def rewards_of(
+        self,
+        problems: Sequence[str],
+        completions: Sequence[Completion],
+        *,
+        prompts: Sequence[typing.Any] | None = None,
+    ) -> list[float | None]:
         """Run and judge completions; those of one problem are judged together.
 
         Args:
           problems: `[r]` ids.
           completions: `[r]` in the same order.
+          prompts: `[r]` in the same order; those that are texts say whether their template has opened the reasoning.
 
         Returns:
           `[r]` rewards, None where the sandbox lost the program.
@@ -180,7 +189,11 @@ class SpeedReward:
         if unknown:
             raise ValueError(f"{self._column} = {unknown[0]!r}: expected the id of a problem of the dataset")
         places = [self._places[name] for name in problems]
-        programs = [answers.program_of(answer_text(completion)) for completion in completions]
+        asked = [None] * len(completions) if prompts is None else prompts
+        programs = [
+            program_in(answer_text(completion), self._data, prompt=prompt if isinstance(prompt, str) else None)
+            for completion, prompt in zip(completions, asked, strict=True)
+        ]
         attempts = [(self._records[place], program) for place, program in zip(places, programs, strict=True)]
         runs = self._executor.execute(
             attempts,

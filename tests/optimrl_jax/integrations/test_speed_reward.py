@@ -53,6 +53,21 @@ def test_every_trainer_is_told_the_same(reward):
     assert told.tolist() == [1.0, -1.0]
 
 
+def test_a_draft_in_reasoning_that_the_prompt_opened_is_no_program(reward):
+    draft = f"Like this:\n\n```python\n{RIGHT}\n```\n"
+    asked = {"completions": [draft, draft], "problem_id": ["twin/a", "twin/a"]}
+    assert reward(prompts=["Twice?\n", "Twice?\n<think>\n"], **asked) == [1.0, -1.0]
+    assert reward.for_tunix(prompts=np.array(["Twice?\n", "Twice?\n<think>\n"]), **asked).tolist() == [1.0, -1.0]
+
+
+def test_the_function_of_the_user_reads_answers(tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text("def read(text): return text.partition('ANSWER:')[2]\n")
+    settings = dataclasses.replace(SETTINGS, data=dataclasses.replace(SETTINGS.data, answer_function=f"{own}:read"))
+    with SpeedReward(RECORDS, settings) as own_reward:
+        assert own_reward.rewards_of(["twin/a"], [f"```python\n{WRONG}\n```\nANSWER:{RIGHT}"]) == [1.0]
+
+
 def test_what_the_sandbox_lost_is_no_reward(monkeypatch):
     def lost(self, attempts, **_):
         status = np.full(len(RECORDS[0].test_input), arrays.Status.FAULT, np.int8)
