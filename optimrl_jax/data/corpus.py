@@ -66,7 +66,7 @@ def corpus_of_dataset(directory: pathlib.Path, settings: Settings, *, part: tupl
         raise SettingsError(f"sft.epochs = {recipe.epochs}: expected 0 without sft.mix")
     records = dataset.load_records(data.directory, data.train_split)
     texts = [text for record in records for text in (record.statement, *record.reference_program)]
-    tokenizer = _tokenizer(directory, texts, settings)
+    tokenizer = _settle_tokenizer(directory, _given_tokenizer(directory, settings), texts, settings)
     fitting = _fitting(records, tokenizer, settings)
     return Corpus(
         stream.example_batches(fitting, batch=recipe.batch // part[1], seed=settings.seed, part=part),
@@ -98,7 +98,7 @@ def corpus_of_mix(directory: pathlib.Path, settings: Settings, *, part: tuple[in
     given = _given_tokenizer(directory, settings)
     sources = mixes.open_mix(recipe.mix, data, is_chat=bool(given and given.template))
     texts = (said["content"] for source in sources for index in range(len(source)) for said in source[index])
-    tokenizer = _tokenizer(directory, texts, settings)
+    tokenizer = _settle_tokenizer(directory, given, texts, settings)
     examples = mixes.stream_mix(
         sources,
         [weight for _, weight in recipe.mix],
@@ -150,19 +150,21 @@ def _conversation(tokenizer: tokenizer_lib.Tokenizer, messages: Sequence[chat.Me
     return _example(tokenizer, question, messages[-1]["content"])
 
 
-def _tokenizer(directory: pathlib.Path, texts: Iterable[str], settings: Settings) -> tokenizer_lib.Tokenizer:
-    """Return the tokenizer that this job is given, or one trained on `texts`; keep it in the workdir."""
-    given = _given_tokenizer(directory, settings)
-    tokenizer = given or tokenizer_lib.train_tokenizer(texts, settings.model.vocabulary)
-    tokenizer.save(directory)
-    return tokenizer
-
-
 def _given_tokenizer(directory: pathlib.Path, settings: Settings) -> tokenizer_lib.Tokenizer | None:
     """Return the tokenizer this job started with, or that of `sft.tokenizer`; None where one is to be trained."""
     if (directory / tokenizer_lib.FILE_NAME).exists():
         return tokenizer_lib.load_tokenizer(directory)
     return tokenizer_lib.load_tokenizer(pathlib.Path(settings.sft.tokenizer)) if settings.sft.tokenizer else None
+
+
+def _settle_tokenizer(
+    directory: pathlib.Path, given: tokenizer_lib.Tokenizer | None, texts: Iterable[str], settings: Settings
+) -> tokenizer_lib.Tokenizer:
+    """Return the given tokenizer, or one trained on `texts`, which the workdir has from then on."""
+    tokenizer = given or tokenizer_lib.train_tokenizer(texts, settings.model.vocabulary)
+    if not (directory / tokenizer_lib.FILE_NAME).exists():
+        tokenizer.save(directory)
+    return tokenizer
 
 
 def _vocabulary(tokenizer: tokenizer_lib.Tokenizer, settings: Settings) -> int:

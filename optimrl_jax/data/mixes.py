@@ -96,6 +96,9 @@ class ParquetFile:
 class DatasetPrograms:
     """The reference programs of a prepared dataset as conversations, each an answer to the statement of its problem.
 
+    Every program counts alike, whichever problem it solves and however long it is; a mix leaves out what is longer than
+    a row.
+
     Args:
       directory: of the dataset.
       split: one of its splits or several (`dataset.load_records`).

@@ -26,6 +26,10 @@ LONGEST_PAUSE_S = 60.0
 Found = typing.TypeVar("Found")
 
 
+class RefusedError(UserError):
+    """A server refuses a request, and would again."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Question:
     """One completion to ask for.
@@ -68,10 +72,13 @@ class AnswerStore:
     Args:
       path: of the file, made with the first answer.
       asked: who answers; the answers of another one are none.
+
+    Attributes:
+      path: of the file.
     """
 
     def __init__(self, path: pathlib.Path, *, asked: str) -> None:
-        self._path, self._asked, self._lock = path, asked, threading.Lock()
+        self.path, self._asked, self._lock = path, asked, threading.Lock()
         self._answers: dict[str, Answer] = {}
         whole = []
         for line in path.read_text().splitlines() if path.exists() else ():
@@ -92,7 +99,7 @@ class AnswerStore:
         """Write an answer to disk, then make it available; safe to call from several threads."""
         key = self._key(question)
         line = json.dumps({"question": key, "answer": dataclasses.asdict(answer)})
-        with self._lock, self._path.open("a") as file:
+        with self._lock, self.path.open("a") as file:
             file.write(f"{line}\n")
             self._answers[key] = answer
 
@@ -131,7 +138,7 @@ class PolicyEndpoint:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=timeout_s)
         self._model, self._requests, self._attempts, self._sleep = model, requests, attempts, sleep
-        self._path, self._store = store, AnswerStore(store, asked=asked or f"{url.rstrip('/')}#{model}")
+        self._store = AnswerStore(store, asked=asked or f"{url.rstrip('/')}#{model}")
 
     def ask(
         self, questions: Sequence[Question], *, on_answer: Callable[[int], None] = lambda done: None
@@ -147,7 +154,7 @@ class PolicyEndpoint:
         """
         done = [0]
         if stored := sum(self._store.get(question) is not None for question in questions):
-            _LOG.info("%d of %d answers were given before: %s", stored, len(questions), self._path)
+            _LOG.info("%d of %d answers were given before: %s", stored, len(questions), self._store.path)
 
         def answer(question: Question) -> Answer:
             found = self._store.get(question)
@@ -164,11 +171,15 @@ class PolicyEndpoint:
     def has_chat_template(self) -> bool:
         """Say whether the model takes instructions: it does, unless the server's list of models says otherwise.
 
-        `python -m optimrl_jax.serve` says of a policy without a template that it reads a statement alone.
+        `python -m optimrl_jax.serve` says of a policy without a template that it reads a statement alone. A server that
+        has no such list says nothing.
+
+        Raises:
+          UserError: where the server does not answer: how it wants to be asked is not to be guessed.
         """
         try:
-            listed = self._patiently("GET", "/models", lambda body: [dict(model) for model in body["data"]])
-        except UserError:
+            listed = self._patiently("GET", "/models", _models_of)
+        except RefusedError:
             return True
         return all(model.get("has_chat_template", True) for model in listed if model.get("id") == self._model)
 
@@ -186,22 +197,26 @@ class PolicyEndpoint:
         }
         return self._patiently("POST", "/chat/completions", _answer_of, body=body)
 
-    def _patiently(self, method: str, path: str, read: Callable[[dict], Found], *, body: dict | None = None) -> Found:
-        reason = ""
+    def _patiently(
+        self, method: str, path: str, read: Callable[[httpx.Response], Found], *, body: dict | None = None
+    ) -> Found:
+        """Send a request until it is answered, and read the answer; raise RefusedError where it never will be."""
+        reason, failure = "", UserError
         for attempt in range(self._attempts):
             if attempt:
                 self._sleep(min(LONGEST_PAUSE_S, 2.0**attempt / 2))
             try:
                 response = self._client.request(method, path, json=body)
                 if response.status_code == 200:
-                    return read(response.json())
+                    return read(response)
                 reason = f"status {response.status_code}: {response.text[:200]}"
                 if response.status_code not in RETRIED:
+                    failure = RefusedError
                     break
                 self._pause(response)
             except (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError) as error:
                 reason = f"{type(error).__name__}: {error}"
-        raise UserError(f"{self._client.base_url}: expected completions of {self._model!r} ({reason})")
+        raise failure(f"{self._client.base_url}: expected completions of {self._model!r} ({reason})")
 
     def _pause(self, response: httpx.Response) -> None:
         """Wait as long as a server that limits its rate asks for, up to a minute."""
@@ -210,7 +225,16 @@ class PolicyEndpoint:
             self._sleep(min(LONGEST_PAUSE_S, float(wish)))
 
 
-def _answer_of(body: dict) -> Answer:
+def _models_of(response: httpx.Response) -> list[dict]:
+    try:
+        listed = response.json()["data"]
+    except (ValueError, KeyError, TypeError):
+        return []
+    return [model for model in listed or () if isinstance(model, dict)]
+
+
+def _answer_of(response: httpx.Response) -> Answer:
+    body = response.json()
     choice = body["choices"][0]
     tokens = (body.get("usage") or {}).get("completion_tokens", -1)
     return Answer(choice["message"]["content"] or "", int(tokens), choice.get("finish_reason") == "length")

@@ -62,3 +62,14 @@ def test_a_server_that_refuses_is_a_mistake_in_one_line(tmp_path):
         with pytest.raises(UserError, match=r"expected completions of 'm' \(status 401"):
             endpoint.ask([Question("a")])
         endpoint.close()
+
+
+def test_a_server_without_a_list_of_models_takes_instructions_and_one_that_is_away_is_not_guessed_about(tmp_path):
+    for models in (None, [], ["m"], [{"id": "m"}], "no list"):
+        with scripted(lambda _: completion("x"), models=models) as url:
+            endpoint = PolicyEndpoint(url, "m", store=tmp_path / "a")
+            assert endpoint.has_chat_template()
+            endpoint.close()
+    away = PolicyEndpoint(url, "m", store=tmp_path / "a", sleep=lambda _: None)
+    with contextlib.closing(away), pytest.raises(UserError, match=r"expected completions of 'm' \(ConnectError"):
+        away.has_chat_template()
